@@ -1,0 +1,39 @@
+"""A model server as the proxy knows it: where it is, and what it said it is."""
+
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+
+class Backend(msgspec.Struct, kw_only=True):
+    """A model server. `kind` and `version` come from probing it, never from its port; None is not yet known."""
+
+    name: str
+    url: str
+    kind: str | None = None
+    version: str | None = None
+    status: str = "unknown"
+    facts: dict[str, Any] = {}
+
+    @property
+    def authority(self) -> str:
+        """Host and port as they go into the Host header."""
+        return urlsplit(self.url).netloc.rpartition("@")[2]
+
+    @property
+    def base_path(self) -> str:
+        """Path that the address adds before each request's own; empty for most."""
+        return urlsplit(self.url).path.rstrip("/")
+
+    @property
+    def numbers(self) -> tuple[int, ...] | None:
+        """The version as comparable numbers, or None where it is unknown or has none."""
+        found = re.match(r"v?(\d+(?:\.\d+)*)", self.version or "")
+        return tuple(int(part) for part in found[1].split(".")) if found else None
+
+
+def backend_name(url: str) -> str:
+    """The default name of a backend: its authority, so that every proxy calls it the same."""
+    return urlsplit(url).netloc.rpartition("@")[2]

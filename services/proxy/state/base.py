@@ -1,0 +1,139 @@
+"""What all proxies share about the prompts they have seen, and the protocol behind which it is kept.
+
+Redis holds it for every process of the installation (`redis.py`, one server-side script a request); a bounded
+twin in this process (`local.py`) sees the same calls, so that verdicts go on when Redis does not. The store is
+dumb on purpose: it indexes and returns; which lineage a request continues is decided by pure code (`place.py`),
+so the two implementations cannot drift apart. Nothing here is prompt text.
+"""
+
+from typing import Any, Protocol
+
+import msgspec
+
+HASH_BYTES = 12  # of each chunk hash kept in a node: 96 bits keep a billion chunks apart, at 60 % of the size
+
+
+class Node(msgspec.Struct, kw_only=True, array_like=True):
+    """One request as later ones are compared with it.
+
+    `chunks` concatenates the truncated hashes of all chunks in prompt order, `sizes` their normalised bytes,
+    `kinds` one letter each (p params, t tools, s system, m message, q prompt), `roles` one letter a chunk
+    (u, a, t, s, -). Hashes are hexadecimal or None.
+    """
+
+    id: str
+    at: int
+    scope: str
+    lineage: str
+    session: str | None
+    agent: str | None
+    system: str | None
+    tools: str | None
+    params: str | None
+    first: str | None
+    request: str
+    raw: str
+    kinds: str
+    roles: str
+    chunks: bytes
+    sizes: list[int]
+    estimate: int
+    stream: bool
+    dialect: str
+
+
+class Call(msgspec.Struct, kw_only=True, array_like=True):
+    """One call that touches a model, for the model's timeline: any agent, any endpoint, in order of arrival.
+
+    `kind`: generation, embedding, load, unload. `side` marks small tool-free requests (titles, tags).
+    """
+
+    id: str
+    at: int
+    kind: str
+    scope: str
+    model: str
+    lineage: str | None = None
+    session: str | None = None
+    agent: str | None = None
+    options: dict[str, Any] = {}
+    keep_alive_s: float | None = None
+    estimate: int = 0
+    side: bool = False
+
+
+class Settled(msgspec.Struct, kw_only=True, array_like=True):
+    """What became of a request; written when its answer ended. `reply` are digests of the answer's sections."""
+
+    id: str
+    lineage: str
+    ended: int
+    status: str
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    load_ms: float | None = None
+    output: str | None = None
+    reply: list[tuple[str, str]] = []
+    temperature: float | None = None
+
+
+class Query(msgspec.Struct, kw_only=True):
+    """What a request asks of the state, and leaves there, in one step. `group` is (tenant,) backend and model."""
+
+    scope: str
+    group: str
+    backend: str
+    tenant: str | None
+    node: Node | None
+    call: Call
+
+
+class Past(msgspec.Struct, kw_only=True, array_like=True):
+    """An earlier request and, once its answer ended, what became of it."""
+
+    node: Node
+    settled: Settled | None = None
+
+
+class Sighting(msgspec.Struct, kw_only=True, array_like=True):
+    """The state's answer: what was seen before this request, and what it may be compared with.
+
+    `candidates` are earlier requests of the same scope, backend and model, most recent first, without
+    duplicates: of the same explicit session, with the same first non-system message, with equal tools, and
+    the most recent ones. `calls` is the backend's timeline before this request, oldest first.
+    """
+
+    system_seen: bool = False
+    tools_seen: bool = False
+    exact_seen: bool = False
+    candidates: list[Past] = []
+    calls: list[tuple[Call, Settled | None]] = []
+
+
+class Marks(msgspec.Struct, kw_only=True, array_like=True):
+    """A request's sections by keyed digests of short blocks, to find an offset where the text is not at hand.
+
+    `sections` maps chunk position to (path, size, digest of the section, digests of its blocks).
+    """
+
+    block: int
+    sections: list[tuple[int, str, int, bytes, bytes]] = []
+
+
+class State(Protocol):
+    """The shared state; every method keeps its time budget and never raises."""
+
+    async def place(self, query: Query) -> Sighting:
+        """Look up and register a request, atomically."""
+
+    async def adopt(self, node: Node) -> None:
+        """Store the lineage that the pure code decided for a registered node."""
+
+    async def settle(self, query: Query, settled: Settled, marks: Marks | None) -> None:
+        """Add what became of a request."""
+
+    async def marks(self, request_id: str) -> Marks | None:
+        """The block digests of an earlier request, if they are still there."""
+
+    def status(self) -> dict[str, Any]:
+        """Mode (``redis`` or ``local``), breaker state, entries and bytes, for `/status`."""
