@@ -202,7 +202,7 @@ def _session(named: Mapping[str, str], hints: Hints) -> tuple[str | None, str | 
 
 
 def _claude_session(user_id: str | None) -> str | None:
-    """The session inside `metadata.user_id`, in its older text form or its newer JSON form; never the user."""
+    """The session inside `metadata.user_id`, in its text form or its JSON form; never the user."""
     if not user_id:
         return None
     if found := _CLAUDE_USER.fullmatch(user_id):
@@ -229,14 +229,14 @@ def _agent(named: Mapping[str, str], hints: Hints) -> tuple[str | None, str | No
     return (product, version) if product and product != "mozilla" else (None, None)
 
 
-def _product(user_agent: str) -> tuple[str | None, str | None]:
+def _product(user_agent: str) -> tuple[str, str | None]:
     """The first product of a User-Agent, lower-case, and its version where it has the shape of one.
 
     The OpenAI SDKs write ``OpenAI/Python 2.1``: there the word after the slash is the language.
     """
     found = _PRODUCT.match(user_agent)
     if not found:
-        return None, None
+        return "", None
     name, version = found[1].lower(), found[2]
     if version and not _VERSION.fullmatch(version):
         rest = user_agent[found.end() :].split()

@@ -19,7 +19,7 @@ FILE_NAME = "install.key"
 
 
 def load_key(settings: Settings) -> bytes:
-    """The 32-byte key, made on first use; raises `SettingsError` where its file is malformed or out of reach."""
+    """The 32-byte key, made on first use; raises `SettingsError` where its file is malformed or unusable."""
     if settings.key_file:
         return _load(Path(settings.key_file).expanduser())
     home = Path(platformdirs.user_config_dir("metalanchor", appauthor=False)) / FILE_NAME

@@ -1,9 +1,9 @@
 """What all proxies share about the prompts they have seen, and the protocol behind which it is kept.
 
-Redis holds it for every process of the installation (`redis.py`, one server-side script a request); a bounded
-twin in this process (`local.py`) sees the same calls, so that verdicts go on when Redis does not. The store is
-dumb on purpose: it indexes and returns; which lineage a request continues is decided by pure code (`place.py`),
-so the two implementations cannot drift apart. Nothing here is prompt text.
+Redis holds it for every process of the installation (`redis.py`, one server-side script a request); a
+bounded twin in this process (`local.py`) sees the same calls, so that verdicts go on when Redis does not. The
+store is dumb on purpose: it indexes and returns; which lineage a request continues is decided by pure code
+(`place.py`), so the two implementations cannot drift apart. Nothing here is prompt text.
 """
 
 from typing import Any, Protocol
@@ -45,7 +45,8 @@ class Node(msgspec.Struct, kw_only=True, array_like=True):
 class Call(msgspec.Struct, kw_only=True, array_like=True):
     """One call that touches a model, for the model's timeline: any agent, any endpoint, in order of arrival.
 
-    `kind`: generation, embedding, load, unload. `side` marks small tool-free requests (titles, tags).
+    `kind`: generation, embedding, load, unload. `side` marks small tool-free requests (titles, tags). `first`
+    is the hash of the first non-system message, to notice that a conversation went on under another model.
     """
 
     id: str
@@ -60,6 +61,7 @@ class Call(msgspec.Struct, kw_only=True, array_like=True):
     keep_alive_s: float | None = None
     estimate: int = 0
     side: bool = False
+    first: str | None = None
 
 
 class Settled(msgspec.Struct, kw_only=True, array_like=True):
@@ -113,11 +115,45 @@ class Sighting(msgspec.Struct, kw_only=True, array_like=True):
 class Marks(msgspec.Struct, kw_only=True, array_like=True):
     """A request's sections by keyed digests of short blocks, to find an offset where the text is not at hand.
 
-    `sections` maps chunk position to (path, size, digest of the section, digests of its blocks).
+    Each section is (chunk position, path, kind, label, bytes, digest, digests of its blocks counted from the
+    head, digests of its blocks counted from the tail).
     """
 
     block: int
-    sections: list[tuple[int, str, int, bytes, bytes]] = []
+    sections: list[tuple[int, str, str, str, int, bytes, bytes, bytes]] = []
+
+
+class Shared(msgspec.Struct, kw_only=True, array_like=True):
+    """A system prompt or tool list that agents share: when it was seen, how often, and by whom (with counts).
+
+    `kind` is system or tools; times are epoch milliseconds.
+    """
+
+    kind: str
+    hash: str
+    backend: str
+    model: str
+    tenant: str | None
+    first_seen: int
+    last_seen: int
+    count: int
+    agents: dict[str, int]
+
+
+class Live(msgspec.Struct, kw_only=True, array_like=True):
+    """A lineage by its latest request. `requests` counts those still held."""
+
+    backend: str
+    model: str
+    past: Past
+    requests: int
+
+
+class Overview(msgspec.Struct, kw_only=True):
+    """What the state holds, for people: live lineages and shared parts, most recent first."""
+
+    lineages: list[Live] = []
+    shared: list[Shared] = []
 
 
 class State(Protocol):
@@ -134,6 +170,15 @@ class State(Protocol):
 
     async def marks(self, request_id: str) -> Marks | None:
         """The block digests of an earlier request, if they are still there."""
+
+    async def overview(self, limit: int) -> Overview:
+        """Live lineages and shared parts, at most `limit` of each."""
+
+    async def start(self) -> None:
+        """Connect in the background; returns at once, whatever the store does."""
+
+    async def close(self) -> None:
+        """Finish pending writes within a second and let go of connections."""
 
     def status(self) -> dict[str, Any]:
         """Mode (``redis`` or ``local``), breaker state, entries and bytes, for `/status`."""

@@ -1,0 +1,269 @@
+"""Owns this process's own memory of earlier requests: what answers when Redis does not, and always fed.
+
+It sees the same calls as Redis and keeps the same things within the same byte cap, so that a verdict is the
+same from either. Everything is in the order of arrival; what is oldest goes first.
+"""
+
+from collections import OrderedDict, deque
+from typing import Any
+
+import msgspec
+
+from services.proxy.state import limits
+from services.proxy.state.base import (
+    Call,
+    Live,
+    Marks,
+    Node,
+    Overview,
+    Past,
+    Query,
+    Settled,
+    Shared,
+    Sighting,
+)
+
+INT_COST = 36  # a Python integer and its place in a list
+
+
+class Entry(msgspec.Struct):
+    """One remembered request, and the indices that name it."""
+
+    node: Node
+    query: Query
+    settled: Settled | None = None
+    marks: Marks | None = None
+    bytes: int = 0
+
+
+class Timeline(msgspec.Struct):
+    """A backend's calls in order of arrival."""
+
+    calls: OrderedDict[str, Call]
+    settled: dict[str, Settled]
+
+
+class LocalState:
+    """The shared state's twin inside one process. Its methods do their work before their first await."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.bytes = 0
+        self._entries: OrderedDict[str, Entry] = OrderedDict()
+        self._index: dict[tuple[str, ...], deque[str]] = {}
+        self._lineages: dict[str, deque[str]] = {}
+        self._parts: OrderedDict[tuple[str, str, str], Shared] = OrderedDict()
+        self._exact: OrderedDict[tuple[str, str, str], int] = OrderedDict()
+        self._timelines: dict[str, Timeline] = {}
+
+    async def place(self, query: Query) -> Sighting:
+        """Look up and register a request."""
+        node = query.node
+        timeline = self._timelines.setdefault(query.backend, Timeline(OrderedDict(), {}))
+        calls = [
+            (call, timeline.settled.get(call.id))
+            for call in timeline.calls.values()
+            if call.id != query.call.id
+        ]
+        self._remember_call(timeline, query.call)
+        if node is None:
+            return Sighting(calls=calls)
+        self._expire(node.at)
+        system, tools = self._see_parts(query, node)
+        sighting = Sighting(
+            system_seen=system,
+            tools_seen=tools,
+            exact_seen=self._see_chain(query, node),
+            candidates=self._candidates(query, node),
+            calls=calls,
+        )
+        self._remember(query, node)
+        return sighting
+
+    async def adopt(self, node: Node) -> None:
+        """Store the lineage decided for a registered node."""
+        entry = self._entries.get(node.id)
+        if entry is None:
+            return
+        entry.node = node
+        timeline = self._timelines.get(entry.query.backend)
+        call = timeline.calls.get(node.id) if timeline else None
+        if timeline and call:
+            timeline.calls[node.id] = msgspec.structs.replace(call, lineage=node.lineage)
+        held = self._lineages.setdefault(node.lineage, deque())
+        if node.id in held:
+            return
+        held.append(node.id)
+        if len(held) > limits.PER_LINEAGE:
+            self._forget(held[0])
+
+    async def settle(self, query: Query, settled: Settled, marks: Marks | None) -> None:
+        """Add what became of a request."""
+        timeline = self._timelines.get(query.backend)
+        if timeline and settled.id in timeline.calls:
+            timeline.settled[settled.id] = settled
+        entry = self._entries.get(settled.id)
+        if entry is None:
+            return
+        entry.settled = settled
+        if marks is not None:
+            entry.marks = marks
+            held = self._lineages.get(entry.node.lineage, deque())
+            for old in list(held)[: -limits.MARKED_PER_LINEAGE]:
+                self._entries[old].marks = None
+                self._weigh(self._entries[old])
+        self._weigh(entry)
+        self._shrink()
+
+    async def marks(self, request_id: str) -> Marks | None:
+        """The block digests of an earlier request, if they are still there."""
+        entry = self._entries.get(request_id)
+        return entry.marks if entry else None
+
+    async def overview(self, limit: int) -> Overview:
+        """Live lineages and shared parts, at most `limit` of each."""
+        lineages = []
+        for held in sorted(self._lineages.values(), key=lambda ids: ids[-1], reverse=True)[:limit]:
+            entry = self._entries[held[-1]]
+            past = Past(node=entry.node, settled=entry.settled)
+            lineages.append(
+                Live(backend=entry.query.backend, model=entry.query.call.model, past=past, requests=len(held))
+            )
+        shared = sorted(self._parts.values(), key=lambda part: part.last_seen, reverse=True)[:limit]
+        return Overview(lineages=lineages, shared=[part for part in shared if part.kind != "bare"])
+
+    async def start(self) -> None:
+        """Nothing to connect."""
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    def status(self) -> dict[str, Any]:
+        """Entries and estimated bytes."""
+        return {
+            "mode": "local",
+            "requests": len(self._entries),
+            "lineages": len(self._lineages),
+            "shared": len(self._parts),
+            "bytes": self.bytes,
+            "max_bytes": self.max_bytes,
+        }
+
+    def _remember_call(self, timeline: Timeline, call: Call) -> None:
+        timeline.calls[call.id] = call
+        while len(timeline.calls) > limits.CALLS:
+            old, _ = timeline.calls.popitem(last=False)
+            timeline.settled.pop(old, None)
+
+    def _see_parts(self, query: Query, node: Node) -> tuple[bool, bool]:
+        """Count the system prompt and the tool list; whether each had been seen before.
+
+        Without tools, `tools` says whether this system prompt had been seen without tools.
+        """
+        system = tools = False
+        if node.system:
+            system = self._see_part(query, node, "system", node.system)
+        if node.tools:
+            tools = self._see_part(query, node, "tools", node.tools)
+        elif node.system:
+            tools = self._see_part(query, node, "bare", node.system)
+        return system, tools
+
+    def _see_part(self, query: Query, node: Node, kind: str, digest: str) -> bool:
+        place = (query.group, kind, digest)
+        part = self._parts.get(place)
+        seen = part is not None
+        if part is None:
+            part = self._parts[place] = Shared(
+                kind=kind, hash=digest, backend=query.backend, model=query.call.model, tenant=query.tenant,
+                first_seen=node.at, last_seen=node.at, count=0, agents={},
+            )  # fmt: skip
+        self._parts.move_to_end(place)
+        part.last_seen = node.at
+        part.count += 1
+        agent = node.agent or "unknown"
+        part.agents[agent] = part.agents.get(agent, 0) + 1
+        while len(self._parts) > max(1, int(self.max_bytes * limits.PART_SHARE) // limits.PART_COST):
+            self._parts.popitem(last=False)
+        return seen
+
+    def _see_chain(self, query: Query, node: Node) -> bool:
+        chain = (query.scope, query.group, node.request)
+        seen = chain in self._exact
+        self._exact[chain] = node.at
+        self._exact.move_to_end(chain)
+        while len(self._exact) > max(1, int(self.max_bytes * limits.EXACT_SHARE) // limits.EXACT_COST):
+            self._exact.popitem(last=False)
+        return seen
+
+    def _candidates(self, query: Query, node: Node) -> list[Past]:
+        ids: set[str] = set()
+        for place, limit in _indices(query, node):
+            held = self._index.get(place)
+            if held:
+                ids.update(list(held)[-limit:])
+        ids.discard(node.id)
+        entries = [self._entries[i] for i in sorted(ids, reverse=True)]
+        return [Past(node=entry.node, settled=entry.settled) for entry in entries]
+
+    def _remember(self, query: Query, node: Node) -> None:
+        entry = self._entries[node.id] = Entry(node, msgspec.structs.replace(query, node=None))
+        for place, limit in _indices(query, node):
+            held = self._index.setdefault(place, deque())
+            if node.id not in held:
+                held.append(node.id)
+            while len(held) > limit:
+                held.popleft()
+        self._weigh(entry)
+        self._shrink()
+
+    def _weigh(self, entry: Entry) -> None:
+        node, marks = entry.node, entry.marks
+        size = limits.NODE_COST + len(node.chunks) + INT_COST * len(node.sizes) + 2 * len(node.kinds)
+        if marks is not None:
+            size += sum(200 + len(head) + len(tail) for *_, head, tail in marks.sections)
+        self.bytes += size - entry.bytes
+        entry.bytes = size
+
+    def _shrink(self) -> None:
+        while self.bytes > self.max_bytes * limits.NODE_SHARE and len(self._entries) > 1:
+            self._forget(next(iter(self._entries)))
+
+    def _expire(self, now: int) -> None:
+        oldest = now - limits.TTL_S * 1000
+        while self._entries and (entry := next(iter(self._entries.values()))).node.at < oldest:
+            self._forget(entry.node.id)
+        while self._exact and next(iter(self._exact.values())) < oldest:
+            self._exact.popitem(last=False)
+        while self._parts and next(iter(self._parts.values())).last_seen < oldest:
+            self._parts.popitem(last=False)
+
+    def _forget(self, request_id: str) -> None:
+        entry = self._entries.pop(request_id)
+        self.bytes -= entry.bytes
+        for place, _ in _indices(entry.query, entry.node):
+            _drop(self._index, place, request_id)
+        _drop(self._lineages, entry.node.lineage, request_id)
+
+
+def _indices(query: Query, node: Node) -> list[tuple[tuple[str, ...], int]]:
+    """The lists that name a node, each with its length."""
+    slot = (query.scope, query.group)
+    found: list[tuple[tuple[str, ...], int]] = [((*slot, "recent"), limits.BY_RECENCY)]
+    if node.session:
+        found.append(((*slot, "session", node.session), limits.BY_SESSION))
+    if node.first:
+        found.append(((*slot, "first", node.first), limits.BY_FIRST))
+    if node.tools:
+        found.append(((*slot, "tools", node.tools), limits.BY_TOOLS))
+    return found
+
+
+def _drop(index: dict[Any, deque[str]], place: Any, request_id: str) -> None:
+    held = index.get(place)
+    if held is None:
+        return
+    if request_id in held:
+        held.remove(request_id)
+    if not held:
+        del index[place]

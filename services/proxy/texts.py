@@ -1,0 +1,65 @@
+"""Owns the prompt text this process remembers: raw chunks by content hash, in memory only.
+
+It serves one purpose, to show where a prompt broke. It is bounded in bytes and in time, can be switched off,
+and never leaves the process. What is shared between requests (system prompts, tools, history) is kept once.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from services.proxy.prompt import Prompt
+from services.proxy.state.base import HASH_BYTES
+
+ENTRY_COST = 250  # bytes of the dictionary entry, key and tuple beside the text (sys.getsizeof, CPython 3.11)
+
+
+class Texts:
+    """Content-addressed chunk texts; what was used longest ago goes first."""
+
+    def __init__(
+        self, max_bytes: int, ttl_s: float, enabled: bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.max_bytes = max_bytes
+        self.ttl_s = ttl_s
+        self.enabled = enabled
+        self.bytes = 0
+        self._clock = clock
+        self._held: OrderedDict[bytes, tuple[float, str, bytes]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def put(self, prompt: Prompt) -> None:
+        """Remember the chunks of `prompt`; those already held only become recent again."""
+        if not self.enabled:
+            return
+        now, held = self._clock(), self._held
+        for chunk in prompt.chunks:
+            name = chunk.hash[:HASH_BYTES]
+            known = held.pop(name, None)
+            if known is None:
+                known = (now, prompt.dialect, chunk.raw)
+                self.bytes += ENTRY_COST + len(chunk.raw)
+            held[name] = (now, known[1], known[2])
+        self._trim(now)
+
+    def get(self, chunk_hash: bytes) -> tuple[str, bytes] | None:
+        """The dialect's name and the raw JSON of a chunk, by its hash or the first 12 bytes of it."""
+        found = self._held.get(chunk_hash[:HASH_BYTES])
+        if found is None or found[0] < self._clock() - self.ttl_s:
+            return None
+        return found[1], found[2]
+
+    def expire(self) -> None:
+        """Let go of what is older than the time limit, also while nothing arrives."""
+        self._trim(self._clock())
+
+    def _trim(self, now: float) -> None:
+        oldest = now - self.ttl_s
+        while self._held:
+            name, (at, _, raw) = next(iter(self._held.items()))
+            if self.bytes <= self.max_bytes and at >= oldest:
+                return
+            del self._held[name]
+            self.bytes -= ENTRY_COST + len(raw)
