@@ -1,8 +1,8 @@
 """The queue contract: the names under which the proxy and the worker meet in Redis, and nothing else.
 
 It owns no state. All of it, rq's own keys too, lives under `NAMESPACE`, so that a Redis shared with other
-programs stays legible and one pattern finds what is ours. rq reads its prefix from the environment while it is
-imported; therefore rq is imported from here by both sides.
+programs stays legible and one pattern finds what is ours. rq reads its prefix from the environment while it
+is imported; therefore rq is imported from here by both sides.
 """
 
 import os
@@ -30,16 +30,18 @@ import rq.defaults  # noqa: E402
 from redis import Redis  # noqa: E402
 
 if rq.defaults.RQ_KEY_PREFIX != RQ_PREFIX:
-    raise RuntimeError("rq was imported before services.queue and uses another key prefix. Import this first.")
+    raise RuntimeError(
+        "rq was imported before services.queue and uses another key prefix. Import this first."
+    )
 
 
 class Heartbeat(msgspec.Struct, kw_only=True):
     """What a worker says of itself under `HEARTBEAT_PREFIX` + its name, as JSON that expires on its own.
 
     `last_seen` and `started` are epoch seconds; `state` is ``idle``, ``busy``, ``waiting`` (the database does
-    not answer; jobs stay queued) or ``stopping``; `database` the error's short text while waiting. The counters
-    are this process's: rows stored, rows that were there before, rows stored bare because the database refused
-    them, rows lost.
+    not answer; jobs stay queued) or ``stopping``; `database` the error's short text while waiting. The
+    counters are this process's: rows stored, rows that were there before, rows stored bare because the
+    database refused them, rows lost.
     """
 
     name: str
@@ -71,7 +73,7 @@ def read_heartbeats(connection: "Redis") -> list[Heartbeat]:
 def read_totals(connection: "Redis") -> dict[str, int]:
     """What all workers did since this Redis has its data: stored, repeated, refused, dropped (rows)."""
     stored = connection.hgetall(TOTALS)
-    return {_text(name): int(value) for name, value in stored.items()}  # type: ignore[union-attr]
+    return {_text(name): int(value) for name, value in stored.items()}
 
 
 def _text(value: bytes | str) -> str:

@@ -1,0 +1,156 @@
+"""The schema of the request history, the same on SQLite and PostgreSQL. Alembic's revisions build it.
+
+It owns no state. The columns are the fields of `services.record.Record`, by name.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Dialect,
+    Double,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import TypeEngine
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    }
+)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """An instant in milliseconds: timestamptz; on SQLite text that sorts and that its date functions read.
+
+    Values are aware datetimes; a naive one is refused.
+    """
+
+    impl = String(23)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """The database's own type."""
+        native = DateTime(timezone=True) if dialect.name == "postgresql" else String(23)
+        return dialect.type_descriptor(native)
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        """What is sent to the database."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a time without a zone is ambiguous; pass an aware one")
+        return value.astimezone(UTC) if dialect.name == "postgresql" else text_of(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """An aware datetime in UTC."""
+        if value is None:
+            return None
+        stamp = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+        return stamp.astimezone(UTC) if stamp.tzinfo else stamp.replace(tzinfo=UTC)
+
+
+def time_of(milliseconds: int) -> datetime:
+    """The aware UTC time of a record's epoch milliseconds."""
+    return EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def text_of(value: datetime) -> str:
+    """The form kept in SQLite: ``2026-11-29 22:17:00.123``, always UTC."""
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
+
+
+_json = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+
+requests = Table(
+    "requests",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("received_at", UtcTime, nullable=False),
+    Column("scope", String),
+    Column("session", String),
+    Column("session_source", String),
+    Column("agent", String),
+    Column("agent_version", String),
+    Column("backend", String),
+    Column("backend_kind", String),
+    Column("endpoint", String),
+    Column("kind", String, nullable=False),
+    Column("model", String),
+    Column("stream", Boolean),
+    Column("message_count", Integer),
+    Column("tool_count", Integer),
+    Column("chunk_count", Integer),
+    Column("request_bytes", BigInteger),
+    Column("system_hash", String),
+    Column("tools_hash", String),
+    Column("tools_set_hash", String),
+    Column("prefix_hash", String),
+    Column("request_hash", String),
+    Column("raw_hash", String),
+    Column("chunk_hashes", Text),
+    Column("hit", String),
+    Column("relation", String),
+    Column("parent_id", String(36)),
+    Column("lineage", String),
+    Column("reused_chunks", Integer),
+    Column("predicted_reuse", Double),
+    Column("predicted_tokens", BigInteger),
+    Column("diverged_at", String),
+    Column("byte_offset", BigInteger),
+    Column("cause", String),
+    Column("causes", _json),
+    Column("evicted_by", String),
+    Column("lost_tokens", BigInteger),
+    Column("lost_ms", Double),
+    Column("prompt_tokens", BigInteger),
+    Column("cached_tokens", BigInteger),
+    Column("cached_source", String),
+    Column("cached_field", String),
+    Column("cached_confidence", Double),
+    Column("completion_tokens", BigInteger),
+    Column("streamed_deltas", BigInteger),
+    Column("output_hash", String),
+    Column("has_media", Boolean),
+    Column("load_ms", Double),
+    Column("prefill_ms", Double),
+    Column("ttft_ms", Double),
+    Column("total_ms", Double),
+    Column("overhead_ms", Double),
+    Column("status", String, nullable=False),
+    Column("http_status", Integer),
+    Column("finish_reason", String),
+    Column("error", String),
+    Column("response_cache", String),
+    Column("fixes", _json),
+    Column("cost_usd", Double),
+    Column("savings_usd", Double),
+)
+
+# The questions people ask: a session or a model over time, who else sent this system prompt or these tools,
+# how hits developed; then what pruning, forks (children of a request) and lists of breaks need.
+Index("ix_requests_session_received_at", requests.c.session, requests.c.received_at)
+Index("ix_requests_model_received_at", requests.c.model, requests.c.received_at)
+Index("ix_requests_system_hash", requests.c.system_hash)
+Index("ix_requests_tools_hash", requests.c.tools_hash)
+Index("ix_requests_hit_received_at", requests.c.hit, requests.c.received_at)
+Index("ix_requests_received_at", requests.c.received_at)
+Index("ix_requests_parent_id", requests.c.parent_id)

@@ -1,0 +1,65 @@
+"""The queue's one job. `services.record.JOB` names it, so that the proxy enqueues without importing it.
+
+It owns this process's store, opened on first use from the settings or given by the worker, and the tally of
+what became of the rows. Importing it does nothing.
+"""
+
+import logging
+
+import msgspec
+
+from services import settings
+from services.history.engine import open_engine
+from services.logger.store import Saved, Store
+from services.record import Record, decode_batch
+
+log = logging.getLogger("metalanchor.worker")
+
+tally = Saved()
+_store: Store | None = None
+
+
+def use(store: Store | None) -> None:
+    """Let this process's jobs write to `store`; None closes and forgets the present one."""
+    global _store  # noqa: PLW0603 - a job is a bare function; what it writes to belongs to the process
+    if _store is not None and _store is not store:
+        _store.close()
+    _store = store
+
+
+def persist(batch: str) -> int:
+    """Store a batch (`record.encode_batch`); answers the rows that are new.
+
+    Raises `services.logger.store.Unavailable` when the database takes nothing; the batch may then be sent
+    again whole. Records that cannot be read are counted as dropped and do not hold up the others.
+    """
+    if _store is None:
+        use(Store(open_engine(settings.load().database)))
+    assert _store is not None
+    records, unreadable = _decode(batch)
+    saved = _store.save(records)
+    saved.dropped += unreadable
+    tally.add(saved)
+    if saved.dropped or saved.refused:
+        log.warning("batch of %d: %d stored bare, %d dropped", len(records), saved.refused, saved.dropped)
+    return saved.stored
+
+
+def _decode(batch: str) -> tuple[list[Record], int]:
+    try:
+        return decode_batch(batch), 0
+    except msgspec.DecodeError:
+        pass
+    try:
+        parts = msgspec.json.decode(batch, type=list[msgspec.Raw])
+    except msgspec.DecodeError:
+        return [], 1
+    records = [record for part in parts if (record := _decode_one(part))]
+    return records, len(parts) - len(records)
+
+
+def _decode_one(part: msgspec.Raw) -> Record | None:
+    try:
+        return msgspec.json.decode(part, type=Record)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,178 @@
+"""Puts records into the history, each id once, whatever is sent again and in whichever order.
+
+It owns the way to the database: one transaction a batch. Where a row of that id is there already, it stays;
+only a ``proxy_lost`` row, which stands for an outcome nobody knew, gives way to the real record of the same
+id. So the result is the same in every order of arrival, and always one row.
+
+Errors are of two kinds. The database does not work (`Unavailable`): nothing was stored, try again later. The
+database refuses a row: the batch is halved until the row is found, which is then stored bare, without the
+values it was refused for.
+"""
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from services.history.tables import requests, text_of, time_of
+from services.record import Record
+
+LOST = "proxy_lost"
+COLUMNS = tuple(column.name for column in requests.columns)
+# SQLSTATE classes that speak of the data: data exception, integrity violation, a limit of the program
+# exceeded (an index entry too large). All others speak of the server's state.
+REFUSALS = frozenset({"22", "23", "54"})
+
+_fields = attrgetter(*COLUMNS)
+_RECEIVED, _CAUSES, _FIXES = (COLUMNS.index(name) for name in ("received_at", "causes", "fixes"))
+_encode = msgspec.json.Encoder().encode
+
+
+class Unavailable(Exception):  # noqa: N818
+    """The database does not take rows now; the text says why, without any row's values."""
+
+
+class Refused(Exception):  # noqa: N818
+    """The database, or the way there, cannot take one of these rows as it is."""
+
+
+class Saved(msgspec.Struct):
+    """What became of a batch, in rows: new, there before, stored bare, lost."""
+
+    stored: int = 0
+    repeated: int = 0
+    refused: int = 0
+    dropped: int = 0
+
+    def add(self, other: "Saved") -> None:
+        """Sum up."""
+        self.stored += other.stored
+        self.repeated += other.repeated
+        self.refused += other.refused
+        self.dropped += other.dropped
+
+
+class Store:
+    """The history as a place to put records; one a process, used by one thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._postgres = engine.dialect.name == "postgresql"
+        # The driver's own base error: COPY goes past SQLAlchemy, which would else wrap it.
+        self._errors: type[Exception] = engine.dialect.dbapi.Error  # type: ignore[union-attr]
+        self._write: Callable[[Connection, list[tuple[Any, ...]]], int] = _copy if self._postgres else _insert
+
+    def save(self, records: Sequence[Record]) -> Saved:
+        """Store all records in one transaction; raises `Unavailable` when nothing could be stored."""
+        unique: dict[str, Record] = {}
+        for record in records:
+            if record.id not in unique or unique[record.id].status == LOST:
+                unique[record.id] = record
+        saved = Saved(repeated=len(records) - len(unique))
+        self._save(list(unique.values()), saved)
+        return saved
+
+    def probe(self) -> None:
+        """Raise `Unavailable` unless the history takes writes; changes nothing."""
+        try:
+            with self._engine.connect() as connection:
+                connection.execute(requests.delete().where(requests.c.id == ""))
+                connection.rollback()
+        except SQLAlchemyError as error:
+            raise Unavailable(str(self._told(error))) from None
+
+    def close(self) -> None:
+        """Close the connections; the next use opens new ones."""
+        self._engine.dispose()
+
+    def _save(self, records: list[Record], saved: Saved) -> None:
+        if not records:
+            return
+        try:
+            self._transact(records, saved)
+        except Refused:
+            if len(records) == 1:
+                self._save_bare(records[0], saved)
+                return
+            middle = len(records) // 2
+            self._save(records[:middle], saved)
+            self._save(records[middle:], saved)
+
+    def _save_bare(self, record: Record, saved: Saved) -> None:
+        bare = Record(
+            id=record.id, received_at=record.received_at, kind=record.kind, status=record.status,
+            error="record_refused",
+        )  # fmt: skip
+        try:
+            self._transact([bare], Saved())
+        except Refused:  # not even an id and a time: counted, never retried for ever
+            saved.dropped += 1
+        else:
+            saved.refused += 1
+
+    def _transact(self, records: list[Record], saved: Saved) -> None:
+        try:
+            rows = [_row(record, postgres=self._postgres) for record in records]
+            with self._engine.begin() as connection:
+                count = self._write(connection, rows)
+        except (SQLAlchemyError, self._errors, ValueError, TypeError, OverflowError) as error:
+            raise self._told(error) from None
+        saved.stored += count
+        saved.repeated += len(rows) - count
+
+    def _told(self, error: Exception) -> "Unavailable | Refused":
+        cause = getattr(error, "orig", None) or error
+        name = type(cause).__name__
+        state = getattr(cause, "sqlstate", None)
+        if isinstance(cause, self._errors):
+            refused = str(state)[:2] in REFUSALS if state else name in {"DataError", "IntegrityError"}
+        else:
+            refused = not isinstance(cause, SQLAlchemyError)
+        if refused:
+            return Refused(name)
+        # A failed-over server leaves dead connections in the pool: start anew.
+        self._engine.dispose()
+        lines = str(cause).strip().splitlines()
+        return Unavailable(f"{name}: {lines[0] if lines else 'no text'}")
+
+
+def _row(record: Record, *, postgres: bool) -> tuple[Any, ...]:
+    values = list(_fields(record))
+    received = time_of(record.received_at)
+    values[_RECEIVED] = received if postgres else text_of(received)
+    for place in (_CAUSES, _FIXES):
+        if values[place] is not None:
+            values[place] = _encode(values[place]).decode().replace("\\u0000", "\\ufffd")
+    # PostgreSQL has no NUL in text, and none is meant in any of our names.
+    return tuple([v.replace("\0", "\ufffd") if type(v) is str and "\0" in v else v for v in values])
+
+
+def _insert(connection: Connection, rows: list[tuple[Any, ...]]) -> int:
+    # One prepared statement a transaction, run once a row: no limit on variables, no statement text to build.
+    return connection.exec_driver_sql(_INSERT, rows).rowcount
+
+
+def _copy(connection: Connection, rows: list[tuple[Any, ...]]) -> int:
+    driver: Any = connection.connection.dbapi_connection
+    with driver.cursor() as cursor:
+        cursor.execute(_STAGE)
+        with cursor.copy(_COPY) as copy:
+            for row in rows:
+                copy.write_row(row)
+        cursor.execute(_MERGE)
+        return int(cursor.rowcount)
+
+
+_names = ", ".join(COLUMNS)
+_once = (
+    f"ON CONFLICT (id) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS[1:])}"
+    f" WHERE {requests.name}.status = '{LOST}' AND excluded.status <> '{LOST}'"
+)
+# Names of our own table and columns; values are bound.
+_INSERT = f"INSERT INTO {requests.name} ({_names}) VALUES ({', '.join('?' * len(COLUMNS))}) {_once}"  # noqa: S608
+_STAGE = f"CREATE TEMPORARY TABLE IF NOT EXISTS staged (LIKE {requests.name}) ON COMMIT DELETE ROWS"
+_COPY = f"COPY staged ({_names}) FROM STDIN"
+_MERGE = f"INSERT INTO {requests.name} ({_names}) SELECT {_names} FROM staged {_once}"  # noqa: S608
