@@ -1,0 +1,57 @@
+"""Writes the hashed lock files in ``requirements/`` from ``pyproject.toml``: ``python tools/lock.py``.
+
+Needs pip-tools (``.venv/bin/pip install pip-tools``). Three files, so that each machine installs what it needs:
+``runtime`` (the product with its embedded server and the PostgreSQL driver), ``test`` (runners and linters) and
+``engine`` (the stand-in model server). They name no registry and carry the hashes of every wheel of a version,
+so the same file serves Linux and macOS.
+"""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+OPTIONS = (
+    "--quiet", "--generate-hashes", "--allow-unsafe", "--strip-extras", "--no-annotate",
+    "--no-emit-index-url", "--no-emit-trusted-host", "--no-emit-find-links",
+)  # fmt: skip
+# redis-py and valkey-py want it below Python 3.11.3, which Debian 12 ships (3.11.2); a resolver that runs on a
+# newer Python leaves it out, and a hashed install then refuses.
+OLD_PYTHON = ("async-timeout>=4.0.3",)
+
+
+def wanted(project: dict[str, Any]) -> dict[str, list[str]]:
+    """The requirements of each lock file, by its name."""
+    extras, groups = project["project"]["optional-dependencies"], project["dependency-groups"]
+    return {
+        "runtime": [
+            *project["project"]["dependencies"],
+            *extras["embedded"],
+            *extras["postgres"],
+            *project["build-system"]["requires"],
+            *OLD_PYTHON,
+        ],
+        "test": [*groups["test"], *groups["lint"]],
+        "engine": extras["engine"],
+    }
+
+
+def compile_lock(name: str, requirements: list[str]) -> None:
+    """Resolve one lock file; what runtime pins binds the others."""
+    bound = [] if name == "runtime" else ["--constraint", "requirements/runtime.txt"]
+    subprocess.run(
+        [sys.executable, "-m", "piptools", "compile", *OPTIONS, *bound, "-o", f"requirements/{name}.txt", "-"],
+        input="\n".join(requirements),
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "CUSTOM_COMPILE_COMMAND": "python tools/lock.py"},
+    )
+
+
+if __name__ == "__main__":
+    for lock, requirements in wanted(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))).items():
+        compile_lock(lock, requirements)
