@@ -1,0 +1,145 @@
+"""The courier: the outbox's one thread, which carries rows from the buffer to the queue, else to the spool.
+
+It alone touches Redis (through rq) and the spool, so a Redis that hangs or a slow disk holds up this thread
+and nothing else. A request's journal slot is freed only when its row was queued, spooled, or counted as lost.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from services.proxy.outbox.buffer import BATCH_BYTES, BATCH_ROWS, Buffer, Row
+from services.proxy.outbox.journal import Journal, leftovers
+from services.proxy.outbox.queue import RecordQueue
+from services.proxy.outbox.spool import Spool
+from services.record import encode, encode_batch
+
+GATHER_S = 0.25  # rows wait this long for company: one job costs the worker ~60 commands, whatever it holds
+IDLE_S = 1.0  # between looks at the queue and the spool
+
+
+class Courier:
+    """Runs until `stop`; `dropped` counts rows it could neither queue nor spool."""
+
+    def __init__(
+        self, buffer: Buffer, queue: RecordQueue, spool: Spool, journal: Journal, folder: Path
+    ) -> None:
+        self._buffer, self.queue, self.spool = buffer, queue, spool
+        self._journal, self._folder = journal, folder
+        self._some, self._full, self._stopping = threading.Event(), threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
+        self._hand: list[Row] = []
+        self._looked_at = 0.0
+        self.dropped = 0
+        self.recovered = 0
+
+    def start(self) -> None:
+        """Begin to carry."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Rows were put."""
+        self._some.set()
+        if self._buffer.batch_ready:
+            self._full.set()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Carry what is left, end the thread; False when it is still held up after `timeout_s`."""
+        self._stopping.set()
+        self._some.set()
+        self._full.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def abandon(self, spool: Spool) -> None:
+        """The thread is held up at the end of the process: spool what it holds, past it, by `spool`."""
+        rows = [*self._hand]
+        while batch := self._buffer.take():
+            rows.extend(batch)
+        for batch in batches(rows):
+            self._keep(batch, spool)
+
+    def _run(self) -> None:
+        self._recover()
+        while not self._stopping.is_set():
+            self._look()
+            self._replay()
+            self._some.wait(IDLE_S)
+            if self._buffer:
+                self._full.wait(GATHER_S)
+            self._some.clear()
+            self._full.clear()
+            self._carry()
+        self._carry()
+        self.spool.close()
+        self.queue.close()
+
+    def _carry(self) -> None:
+        while batch := self._buffer.take():
+            self._hand = batch
+            if self._push([row for _, row in batch]):
+                self._release(batch)
+            else:
+                self._keep(batch, self.spool)
+            self._hand = []
+
+    def _keep(self, batch: list[Row], spool: Spool) -> None:
+        if not spool.write([row for _, row in batch]):
+            self.dropped += len(batch)
+        self._release(batch)
+
+    def _push(self, rows: list[bytes]) -> bool:
+        return self.queue.push(encode_batch(rows), len(rows))
+
+    def _release(self, batch: list[Row]) -> None:
+        for request_id, _ in batch:
+            self._journal.release(request_id)
+
+    def _look(self) -> None:
+        if time.monotonic() - self._looked_at >= IDLE_S:
+            self.queue.look()
+            self.spool.measure()
+            self._looked_at = time.monotonic()
+
+    def _replay(self) -> None:
+        """Queue the spool's rows, oldest first, while Redis takes them and no newer batch waits."""
+        while self.spool.segments and self.queue.error is None and self.queue.roomy:
+            with self.spool.oldest() as segment:
+                if segment is None:
+                    return
+                rows, path = segment
+                if not all(
+                    self._push([row for _, row in part]) for part in batches([("", row) for row in rows])
+                ):
+                    return
+                path.unlink(missing_ok=True)
+            self.spool.measure()
+            if self._buffer.batch_ready or self._stopping.is_set():
+                return
+
+    def _recover(self) -> None:
+        """Give requests that dead processes left open their rows; after the spool's, which may be theirs."""
+        with leftovers(self._folder) as (records, paths):
+            for batch in batches([(record.id, encode(record)) for record in records]):
+                rows = [row for _, row in batch]
+                if not (self.spool.write(rows) or self._push(rows)):
+                    return
+            for path in paths:
+                path.unlink(missing_ok=True)
+            self.recovered += len(records)
+
+
+def batches(rows: list[Row]) -> Iterator[list[Row]]:
+    """Cut rows into batches of at most 200 rows or about a megabyte."""
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        if batch and (len(batch) >= BATCH_ROWS or size + len(row[1]) > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += len(row[1])
+    if batch:
+        yield batch
