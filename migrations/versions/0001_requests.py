@@ -23,6 +23,7 @@ INDEXES = {
     "ix_requests_hit_received_at": ["hit", "received_at"],
     "ix_requests_received_at": ["received_at"],
     "ix_requests_parent_id": ["parent_id"],
+    "ix_requests_lineage": ["lineage"],
 }
 
 
