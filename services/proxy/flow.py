@@ -26,7 +26,8 @@ class Breaker(msgspec.Struct, kw_only=True):
     `section` is params, tools, system or messages. `change`: edit, added, removed, reorder, model. `offset` is
     the UTF-8 offset of the first differing character's first byte, `precision` 1 or the block's length.
     `old`/`new` are the whole section texts where this process has them, `old_role`/`new_role` and `names` what
-    recognisers need; none of these leaves the process. `equal_after` counts bytes of normalised text.
+    recognisers need; none of these leaves the process. `equal_after` counts bytes of normalised text. `count`
+    is how many messages, blocks or tools were added, removed or moved here.
     """
 
     section: Literal["params", "tools", "system", "messages"]
@@ -43,6 +44,7 @@ class Breaker(msgspec.Struct, kw_only=True):
     old_role: str = ""
     new_role: str = ""
     names: tuple[str, ...] = ()
+    count: int = 1
     detail: dict[str, Any] = {}
 
 
@@ -82,7 +84,10 @@ class Verdict(msgspec.Struct, kw_only=True):
 
 
 class Measured(msgspec.Struct, kw_only=True):
-    """What the engine says it did, normalised; None is unreported. `source` as in the contract."""
+    """What the engine says it did, normalised; None is unreported. `source` as in the contract.
+
+    `uncached_only`: `prompt_tokens` is known to leave cached tokens out (old Ollama), so it is no total.
+    """
 
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
@@ -92,6 +97,7 @@ class Measured(msgspec.Struct, kw_only=True):
     completion_tokens: int | None = None
     load_ms: float | None = None
     prefill_ms: float | None = None
+    uncached_only: bool = False
 
 
 class Flow(msgspec.Struct, kw_only=True):

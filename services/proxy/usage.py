@@ -1,0 +1,135 @@
+"""What an answer's counters mean: prompt, cached and generated tokens, load and prefill times. Pure.
+
+The same names mean different things by API, engine and version; all of that knowledge is here. Three states are
+kept apart: reported above zero, reported as zero, and not reported (None), because several servers leave a count
+out, or send a constant zero, whatever they reused.
+"""
+
+from typing import NamedTuple
+
+from services.proxy.backend import Backend
+from services.proxy.dialects.base import Dialect, Outcome
+from services.proxy.flow import Measured
+
+# Ollama's prompt_eval_count covered only newly processed tokens up to 0.3.x and again in 0.30.0; it exposes
+# cached tokens from 0.33.3 on, and sent a constant zero on some routes before that.
+OLLAMA_COUNTS_ALL = (0, 4)
+OLLAMA_REGRESSION = (0, 30, 0)
+OLLAMA_REPORTS_CACHED = (0, 33, 3)
+
+
+class _Cached(NamedTuple):
+    source: str
+    field: str
+    tokens: int
+
+
+def measure(outcome: Outcome, dialect: Dialect, backend: Backend) -> Measured:
+    """The engine's own account of one answer."""
+    told = _Told(outcome.reported)
+    cached = _believed(_cached(told, dialect), dialect, backend)
+    return Measured(
+        prompt_tokens=_prompt_tokens(told, dialect),
+        cached_tokens=cached.tokens if cached else None,
+        source=cached.source if cached else None,
+        field=cached.field if cached else None,
+        completion_tokens=told.first(*_COMPLETION),
+        load_ms=_milliseconds(told, "load_duration", 1e-6) or _milliseconds(told, *_LM_STUDIO_LOAD),
+        prefill_ms=_milliseconds(told, "timings.prompt_ms", 1.0)
+        or _milliseconds(told, "prompt_eval_duration", 1e-6),
+        uncached_only=_uncached_only(told, backend),
+    )
+
+
+_COMPLETION = ("timings.predicted_n", "usage.completion_tokens", "usage.output_tokens", "eval_count",
+               "tokens_predicted", "stats.total_output_tokens")  # fmt: skip
+_LM_STUDIO_LOAD = ("stats.model_load_time_seconds", 1e3)
+
+
+class _Told:
+    """Reported counters; those of Anthropic's first event count until the last one corrects them."""
+
+    def __init__(self, reported: dict[str, float]) -> None:
+        self._reported = reported
+
+    def get(self, field: str) -> int | None:
+        number = self._reported.get(field)
+        if number is None:
+            number = self._reported.get(f"message_start.{field}")
+        return None if number is None else int(number)
+
+    def exact(self, field: str) -> float | None:
+        return self._reported.get(field)
+
+    def first(self, *fields: str) -> int | None:
+        return next((found for found in map(self.get, fields) if found is not None), None)
+
+
+def _cached(told: _Told, dialect: Dialect) -> _Cached | None:
+    """The first source that reports cached tokens, in the contract's order."""
+    fields = (
+        ("timings", "timings.cache_n"),
+        ("usage", "usage.prompt_tokens_details.cached_tokens"),
+        ("usage", "usage.prompt_cache_hit_tokens"),
+        ("responses", "usage.input_tokens_details.cached_tokens"),
+        ("anthropic", "usage.cache_read_input_tokens"),
+        ("responses" if dialect.name == "openai_responses" else "usage", "usage.cached_tokens"),
+        ("ollama", "prompt_eval_cached_count"),
+    )
+    for source, field in fields:
+        tokens = told.get(field)
+        if tokens is not None and tokens >= 0:
+            return _Cached(source, field, tokens)
+    return None
+
+
+def _believed(cached: _Cached | None, dialect: Dialect, backend: Backend) -> _Cached | None:
+    """Drop zeros that their senders are known to write whatever was reused."""
+    if cached is None or cached.tokens > 0 or cached.source == "timings":
+        return cached
+    if backend.kind == "lmstudio":
+        return None
+    if backend.kind == "ollama" and cached.source != "ollama":
+        constant = dialect.name == "openai_responses"
+        recent = backend.numbers is not None and backend.numbers >= OLLAMA_REPORTS_CACHED
+        return None if constant or not recent else cached
+    return cached
+
+
+def _prompt_tokens(told: _Told, dialect: Dialect) -> int | None:
+    """All tokens of the prompt, cached ones included, where they are reported."""
+    new = told.get("timings.prompt_n")
+    old = told.get("timings.cache_n")
+    if new is not None and old is not None:
+        return new + old
+    if dialect.family == "anthropic":
+        return _anthropic_total(told)
+    return told.first(
+        "usage.prompt_tokens",
+        "usage.input_tokens",
+        "prompt_eval_count",
+        "tokens_evaluated",
+        "stats.input_tokens",
+    )
+
+
+def _anthropic_total(told: _Told) -> int | None:
+    """Here the input is only the uncached remainder; written and read tokens are counted apart."""
+    fresh = told.get("usage.input_tokens")
+    if fresh is None:
+        return None
+    read = told.get("usage.cache_read_input_tokens") or 0
+    return fresh + read + (told.get("usage.cache_creation_input_tokens") or 0)
+
+
+def _uncached_only(told: _Told, backend: Backend) -> bool:
+    """Whether the prompt count is known to leave cached tokens out (Ollama's versions differ)."""
+    numbers = backend.numbers
+    if backend.kind != "ollama" or numbers is None or told.get("prompt_eval_count") is None:
+        return False
+    return numbers < OLLAMA_COUNTS_ALL or numbers[:3] == OLLAMA_REGRESSION
+
+
+def _milliseconds(told: _Told, field: str, factor: float) -> float | None:
+    number = told.exact(field)
+    return None if number is None else number * factor
