@@ -4,13 +4,17 @@ Every process reads it once at start and passes it on; nothing else reads the en
 that is not understood is an error that says which, so that a typing mistake never turns into a default.
 """
 
+import difflib
+import ipaddress
 import os
+import re
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 import platformdirs
@@ -18,7 +22,9 @@ import platformdirs
 PREFIX = "METALANCHOR_"
 FILE_NAME = "metalanchor.toml"
 
-BackendKind = Literal["auto", "ollama", "llama-server", "ds4", "lmstudio", "mlx_lm", "vllm", "openai", "anthropic"]
+BackendKind = Literal[
+    "auto", "ollama", "llama-server", "ds4", "lmstudio", "mlx_lm", "vllm", "openai", "anthropic"
+]  # fmt: skip
 
 
 class SettingsError(ValueError):
@@ -39,7 +45,7 @@ def _data_dir() -> str:
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All settings. The attribute ``host`` is ``METALANCHOR_HOST`` in the environment and ``host`` in the file."""
+    """All settings: ``host`` is ``METALANCHOR_HOST`` in the environment and ``host`` in the file."""
 
     host: str = "127.0.0.1"
     port: int = 8084
@@ -84,6 +90,12 @@ class Sourced(msgspec.Struct, frozen=True):
 
 
 SECRET = frozenset({"token"})
+ADDRESSES = frozenset({"redis_url", "database_url", "backend_url"})  # may carry a password
+FILE_ONLY = frozenset({"backend"})  # tables have no shape in an environment variable
+LOWEST = {
+    "port": 0, "workers": 1, "max_body": 1, "text_ttl": 1, "retention_days": 1, "spool_max_bytes": 0,
+    "state_max_bytes": 1 << 20, "upload_idle_s": 0.1,
+}  # fmt: skip
 HELP: dict[str, str] = {
     "host": "Address the proxy listens on. Any but loopback needs a token.",
     "port": "Port the proxy listens on.",
@@ -115,45 +127,48 @@ def load(environ: Mapping[str, str] | None = None, file: Path | None = None) -> 
     return explain(environ, file)[0]
 
 
-def explain(environ: Mapping[str, str] | None = None, file: Path | None = None) -> tuple[Settings, list[Sourced]]:
+def explain(
+    environ: Mapping[str, str] | None = None, file: Path | None = None
+) -> tuple[Settings, list[Sourced]]:
     """Read the settings and say where each came from: ``environment``, the file's path, or ``default``."""
     env = os.environ if environ is None else environ
     path = file or _find_file(env)
     stored = _read_file(path) if path else {}
+    _refuse_unknown(env, stored, path)
     hints = typing.get_type_hints(Settings)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    for name in Settings.__struct_fields__:
+    for name, hint in hints.items():
         variable = PREFIX + name.upper()
-        if variable in env and name != "backend":
-            values[name] = _convert(variable, _split(hints[name], env[variable]), hints[name], lax=True)
+        if variable in env and name not in FILE_ONLY:
+            values[name] = _convert(variable, _split(hint, env[variable]), hint, lax=True)
             sources[name] = "environment"
         elif name in stored:
-            values[name] = _convert(f"{name} in {path}", stored[name], hints[name], lax=False)
+            values[name] = _convert(f"{name} in {path}", stored[name], hint, lax=False)
             sources[name] = str(path)
-    _refuse_unknown(env, stored, path)
     settings = Settings(**values)
     _check(settings)
-    rows = [
-        Sourced(n, _shown(n, getattr(settings, n)), sources.get(n, "default")) for n in Settings.__struct_fields__
-    ]
-    return settings, rows
+    return settings, [Sourced(n, _shown(n, getattr(settings, n)), sources.get(n, "default")) for n in hints]
 
 
 def _shown(name: str, value: Any) -> Any:
-    if value is None or name not in SECRET | {"redis_url", "database_url"}:
-        return value
-    if name in SECRET:
-        return "***"
-    head, at, tail = str(value).rpartition("@")
-    return f"{head.partition('://')[0]}://***@{tail}" if at else value
+    if value is None or name not in SECRET | ADDRESSES:
+        return (
+            [msgspec.to_builtins(b) | {"url": _masked(b.url)} for b in value] if name == "backend" else value
+        )
+    return "***" if name in SECRET else _masked(value)
+
+
+def _masked(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}***@{rest.rpartition('@')[2]}" if "@" in rest else url
 
 
 def _find_file(env: Mapping[str, str]) -> Path | None:
     named = env.get(PREFIX + "CONFIG")
     if named:
         if not Path(named).is_file():
-            raise SettingsError(f"{PREFIX}CONFIG names {named}, which is no file. Create it or unset the variable.")
+            raise SettingsError(f"{PREFIX}CONFIG names {named}, which is no file. Create it or unset it.")
         return Path(named)
     places = (Path.cwd(), Path(platformdirs.user_config_dir("metalanchor", appauthor=False)))
     return next((place / FILE_NAME for place in places if (place / FILE_NAME).is_file()), None)
@@ -177,35 +192,77 @@ def _convert(label: str, value: Any, hint: Any, *, lax: bool) -> Any:
     try:
         return msgspec.convert(value, hint, strict=not lax)
     except msgspec.ValidationError as error:
-        shown = "its value" if label.endswith("TOKEN") else repr(value)
+        secret = label.partition(" ")[0].removeprefix(PREFIX).lower() in SECRET | ADDRESSES
+        shown = "its value" if secret else repr(value)
         raise SettingsError(f"{label}: {shown} is not accepted ({error}).") from None
 
 
 def _refuse_unknown(env: Mapping[str, str], stored: Mapping[str, Any], path: Path | None) -> None:
-    known = {PREFIX + name.upper() for name in Settings.__struct_fields__} | {PREFIX + "CONFIG"}
-    known.discard(PREFIX + "BACKEND")
-    for name in sorted(set(n for n in env if n.startswith(PREFIX)) - known):
-        raise SettingsError(f"{name} is not a setting. `metalanchor status --config` lists them all.")
-    for name in sorted(set(stored) - set(Settings.__struct_fields__)):
-        raise SettingsError(f"{name} in {path} is not a setting. `metalanchor status --config` lists them all.")
+    names = Settings.__struct_fields__
+    known = {PREFIX + name.upper() for name in names if name not in FILE_ONLY} | {PREFIX + "CONFIG"}
+    for name in sorted({n for n in env if n.startswith(PREFIX)} - known):
+        raise SettingsError(f"{name} is not a setting.{_nearest(name, known)}")
+    for name in sorted(set(stored) - set(names)):
+        raise SettingsError(f"{name} in {path} is not a setting.{_nearest(name, names)}")
+
+
+def _nearest(name: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f" Did you mean {close[0]}?" if close else " `metalanchor status --config` lists them all."
 
 
 def _check(settings: Settings) -> None:
-    for name, low in (("port", 0), ("workers", 1), ("max_body", 1), ("text_ttl", 1), ("retention_days", 1),
-                      ("spool_max_bytes", 0), ("state_max_bytes", 1 << 20), ("upload_idle_s", 0)):
-        if getattr(settings, name) < low:
-            raise SettingsError(f"{PREFIX}{name.upper()} must be at least {low}, not {getattr(settings, name)}.")
+    for name, low in LOWEST.items():
+        if not getattr(settings, name) >= low:  # also refuses NaN
+            raise SettingsError(f"{_env(name)} must be at least {low}, not {getattr(settings, name)}.")
     if settings.port > 65535:
-        raise SettingsError(f"{PREFIX}PORT must be at most 65535, not {settings.port}.")
-    for url in (settings.backend_url, *(b.url for b in settings.backend)):
-        if url is not None and not url.startswith(("http://", "https://")):
-            raise SettingsError(f"{PREFIX}BACKEND_URL: {url!r} must start with http:// or https://.")
+        raise SettingsError(f"{_env('port')} must be at most 65535, not {settings.port}.")
+    if settings.token is not None and not re.fullmatch(r"[!-~]+", settings.token):
+        raise SettingsError(f"{_env('token')} must be visible ASCII characters without spaces.")
+    if settings.tenant_header is not None and not re.fullmatch(r"[A-Za-z0-9-]+", settings.tenant_header):
+        raise SettingsError(f"{_env('tenant_header')}: {settings.tenant_header!r} is no header name.")
+    if settings.redis_url and urlsplit(settings.redis_url).scheme not in {"redis", "rediss", "unix"}:
+        raise SettingsError(f"{_env('redis_url')} must start with redis://, rediss:// or unix://.")
     if not is_loopback(settings.host) and not settings.token:
         raise SettingsError(
-            f"{PREFIX}HOST={settings.host} is reachable from other machines: set {PREFIX}TOKEN, or use 127.0.0.1."
+            f"{_env('host')}={settings.host} is reachable from other machines: "
+            f"set {_env('token')}, or use 127.0.0.1."
         )
+    _check_backends(settings)
+
+
+def _check_backends(settings: Settings) -> None:
+    if settings.backend and settings.backend_url:
+        raise SettingsError(f"{_env('backend_url')} and [[backend]] are both set. Keep one of them.")
+    for label, url in (
+        (_env("backend_url"), settings.backend_url),
+        *((b.name, b.url) for b in settings.backend),
+    ):
+        if url is not None and not _is_address(url):
+            raise SettingsError(f"{label}: {_masked(url)!r} must be http:// or https:// and a host.")
+    for what in ("name", "port"):
+        used = [getattr(b, what) for b in settings.backend if getattr(b, what) is not None]
+        if len(used) != len(set(used)):
+            raise SettingsError(f"[[backend]]: each needs its own {what}, these are {used}.")
+    if any(b.port is None for b in settings.backend[1:]):
+        raise SettingsError("[[backend]]: all but the first need a port of their own.")
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return False
+
+
+def _env(name: str) -> str:
+    return PREFIX + name.upper()
 
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach a listener on that address."""
-    return host in {"localhost", "::1"} or host.startswith("127.")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

