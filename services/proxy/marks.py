@@ -48,7 +48,7 @@ class Marker:
 
 
 def block_length(total: int) -> int:
-    """The block length for a request of `total` bytes: a power of two that keeps the number of blocks in bounds."""
+    """The block length for a request of `total` bytes: a power of two that bounds the number of blocks."""
     block = SHORTEST
     while block < LONGEST and total // block > MOST_BLOCKS:
         block *= 2

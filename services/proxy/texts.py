@@ -8,7 +8,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from services.proxy.prompt import Prompt
+from services.proxy.dialects.base import Dialect
+from services.proxy.prompt import Chunk, ChunkKind, Prompt, Section
 from services.proxy.state.base import HASH_BYTES
 
 ENTRY_COST = 250  # bytes of the dictionary entry, key and tuple beside the text (sys.getsizeof, CPython 3.11)
@@ -25,13 +26,15 @@ class Texts:
         self.enabled = enabled
         self.bytes = 0
         self._clock = clock
+        self._dialects: dict[str, Dialect] = {}
         self._held: OrderedDict[bytes, tuple[float, str, bytes]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def put(self, prompt: Prompt) -> None:
+    def put(self, prompt: Prompt, dialect: Dialect) -> None:
         """Remember the chunks of `prompt`; those already held only become recent again."""
+        self._dialects[dialect.name] = dialect
         if not self.enabled:
             return
         now, held = self._clock(), self._held
@@ -50,6 +53,15 @@ class Texts:
         if found is None or found[0] < self._clock() - self.ttl_s:
             return None
         return found[1], found[2]
+
+    def sections(self, kind: ChunkKind, chunk_hash: bytes) -> list[Section] | None:
+        """The sections of an earlier chunk, or None where its text is gone."""
+        found = self.get(chunk_hash)
+        return self._dialects[found[0]].sections(kind, found[1]) if found else None
+
+    def fresh(self, prompt: Prompt, chunk: Chunk) -> list[Section]:
+        """The sections of a chunk of `prompt`, which was put here before."""
+        return self._dialects[prompt.dialect].sections(chunk.kind, chunk.raw)
 
     def expire(self) -> None:
         """Let go of what is older than the time limit, also while nothing arrives."""

@@ -4,6 +4,7 @@ Two ratios a model, one for ASCII bytes and one for bytes of wider characters, b
 the backend's own prompt counts. Pure arithmetic; a prompt costs a microsecond.
 """
 
+import math
 from collections import OrderedDict
 
 from services.proxy.prompt import Prompt
@@ -22,7 +23,7 @@ MODELS = 512  # models remembered; the one used longest ago goes first
 class Ratio:
     """The fit of one model: tokens ≈ a * ascii_bytes + w * wide_bytes."""
 
-    __slots__ = ("aa", "aw", "ascii", "error", "samples", "wide", "ww")
+    __slots__ = ("aa", "ascii", "aw", "error", "samples", "wide", "ww")
 
     def __init__(self) -> None:
         self.ascii, self.wide = ASCII_RATIO, WIDE_RATIO
@@ -45,8 +46,9 @@ class Ratio:
         self.ascii = _clamp(self.ascii + gain_x / scale * miss / 1000)
         self.wide = _clamp(self.wide + gain_y / scale * miss / 1000)
         self.aa = min((self.aa - gain_x * gain_x / scale) / FORGETTING, 1.0)
-        self.aw = (self.aw - gain_x * gain_y / scale) / FORGETTING
         self.ww = min((self.ww - gain_y * gain_y / scale) / FORGETTING, 1.0)
+        bound = 0.999 * math.sqrt(self.aa * self.ww)  # the caps above must leave a covariance
+        self.aw = min(max((self.aw - gain_x * gain_y / scale) / FORGETTING, -bound), bound)
         self.samples += 1
 
 
@@ -73,7 +75,7 @@ class Estimator:
         return text + MEDIA_TOKENS * media
 
     def learn(self, model_key: str, prompt: Prompt, prompt_tokens: int) -> None:
-        """Take in the backend's own count of a whole prompt; prompts with media, and odd counts, teach nothing."""
+        """Take in the backend's own count of a whole prompt; media, and odd counts, teach nothing."""
         size, wide = sum(c.size for c in prompt.chunks), sum(c.wide for c in prompt.chunks)
         if prompt.has_media or size == 0 or not SANE[0] * size <= prompt_tokens <= SANE[1] * size:
             return
@@ -84,7 +86,7 @@ class Estimator:
             self._ratios.popitem(last=False)
 
     def error(self, model_key: str) -> float | None:
-        """Mean relative error of recent estimates before each was learnt from; None before the first count."""
+        """Mean relative error of recent estimates, before each was learnt from; None before the first."""
         ratio = self._ratios.get(model_key)
         return ratio.error if ratio else None
 

@@ -1,0 +1,163 @@
+"""The step that places a request among earlier ones: what it continues, what broke, what may be reused.
+
+Deciding is pure; `place` is the thin part around it that asks the shared state and tells it the outcome.
+"""
+
+import re
+from typing import Protocol
+
+import msgspec
+
+from services.proxy.flow import Flow
+from services.proxy.identity import WEAK_SOURCES
+from services.proxy.marks import mark
+from services.proxy.prompt import Prompt
+from services.proxy.sides import LETTERS, letter
+from services.proxy.state.base import HASH_BYTES, Call, Marks, Node, Query, State
+from services.proxy.texts import Texts
+from services.proxy.tokens import Estimator, model_key
+from services.proxy.verdict import Blocks, decide
+from services.settings import Settings
+
+# What agents ask of a model beside the conversation: titles, tags, follow-up questions, commit messages.
+_SIDE = re.compile(
+    rb"(?i)\b(?:generate|create|write|suggest|give|provide|produce|make|come up with|find)\b[^.\n]{0,100}"
+    rb"\b(?:title|tags?|follow-?ups?(?: questions)?|topic|commit messages?|search quer(?:y|ies)|emoji)\b"
+    rb"|\btitle generator\b"
+)
+_SIDE_WINDOW = 1500  # bytes at either end of a message where such an instruction stands
+_SIDE_TOKENS = 32  # an answer that short, without system prompt and tools, is a label
+
+
+class Parts(Protocol):
+    """The process's long-lived parts that placing reads and feeds."""
+
+    @property
+    def settings(self) -> Settings:
+        """Settings."""
+
+    @property
+    def key(self) -> bytes:
+        """The installation key."""
+
+    @property
+    def state(self) -> State:
+        """The shared state."""
+
+    @property
+    def texts(self) -> Texts:
+        """Prompt texts this process remembers."""
+
+    @property
+    def estimator(self) -> Estimator:
+        """Learnt token ratios."""
+
+
+async def place(flow: Flow, parts: Parts) -> None:
+    """Place a flow whose prompt and identity are known; fills `sighting` and `verdict`.
+
+    Waits for the shared state no longer than that one's own budget.
+    """
+    prompt = flow.prompt
+    if prompt is None or flow.identity is None or flow.dialect is None:
+        return
+    query = query_of(flow, parts.settings, parts.estimator)
+    flow.sighting = await parts.state.place(query)
+    if query.node is None:
+        return
+    parts.texts.put(prompt, flow.dialect)
+    verdict = decide(prompt, query, flow.sighting, parts.texts, parts.estimator)
+    if verdict.parent and any(breaker.precision > 1 for breaker in verdict.breakers):
+        marks = await parts.state.marks(verdict.parent.node.id)
+        if marks is not None:
+            blocks = Blocks(parts.key, {verdict.parent.node.id: marks})
+            verdict = decide(prompt, query, flow.sighting, parts.texts, parts.estimator, blocks)
+    flow.verdict = verdict
+    if flow.identity.session is None:
+        flow.identity.session, flow.identity.session_source = verdict.lineage, "lineage"
+    await parts.state.adopt(msgspec.structs.replace(query.node, lineage=verdict.lineage))
+
+
+def marks_of(flow: Flow, parts: Parts) -> Marks | None:
+    """The block digests to leave for later comparisons; made when the answer has ended, off the hot path."""
+    prompt, dialect = flow.prompt, flow.dialect
+    if prompt is None or dialect is None or prompt.kind != "generation":
+        return None
+    return mark(parts.key, ((i, dialect.sections(c.kind, c.raw)) for i, c in enumerate(prompt.chunks)))
+
+
+def node_of(flow: Flow, estimate: int = 0) -> Node:
+    """The request of `flow` as later ones are compared with it; its lineage is not decided yet."""
+    prompt, who = flow.prompt, flow.identity
+    assert prompt is not None
+    assert who is not None
+    chunks = prompt.chunks
+    return Node(
+        id=flow.id, at=flow.received_at, scope=who.scope, lineage="",
+        session=None if who.session_source in WEAK_SOURCES else who.session, agent=who.agent,
+        system=_hex(prompt.system_hash), tools=_hex(prompt.tools_hash), params=_hex(prompt.params_hash),
+        first=_hex(prompt.first_hash), request=_hex(prompt.request_hash) or "", raw=prompt.raw_hash.hex(),
+        kinds="".join([LETTERS[c.kind] for c in chunks]), roles="".join([letter(c) for c in chunks]),
+        chunks=b"".join([c.hash[:HASH_BYTES] for c in chunks]), sizes=[c.size for c in chunks],
+        estimate=estimate, stream=prompt.stream, dialect=prompt.dialect,
+    )  # fmt: skip
+
+
+def call_of(flow: Flow, estimate: int = 0) -> Call:
+    """The request of `flow` as the model's timeline shows it."""
+    prompt, who = flow.prompt, flow.identity
+    assert prompt is not None
+    assert who is not None
+    engine = prompt.engine
+    kind = "load" if engine.load else "unload" if engine.unload else prompt.kind
+    return Call(
+        id=flow.id, at=flow.received_at, kind=kind, scope=who.scope, model=prompt.model, session=who.session,
+        agent=who.agent, options=engine.options, keep_alive_s=engine.keep_alive_s, estimate=estimate,
+        side=_is_side(prompt), first=_hex(prompt.first_hash),
+    )  # fmt: skip
+
+
+def query_of(flow: Flow, settings: Settings, estimator: Estimator) -> Query:
+    """What `flow` asks of the shared state. Only generations leave a node; any call is in the timeline.
+
+    Shared parts are counted machine-wide, and inside the tenant once tenants are in use.
+    """
+    prompt, who, backend = flow.prompt, flow.identity, flow.backend.name
+    assert prompt is not None
+    assert who is not None
+    estimate = _estimate(prompt, estimator, model_key(backend, prompt.model))
+    tenant = who.tenant or ("" if settings.tenant_header else None)
+    group = "\x1f".join([backend, prompt.model] if tenant is None else [backend, prompt.model, tenant])
+    placed = (
+        prompt.kind == "generation"
+        and bool(prompt.chunks)
+        and not (prompt.engine.load or prompt.engine.unload)
+    )
+    return Query(
+        scope=who.scope, group=group, backend=backend, tenant=tenant,
+        node=node_of(flow, estimate) if placed else None, call=call_of(flow, estimate),
+    )  # fmt: skip
+
+
+def _is_side(prompt: Prompt) -> bool:
+    """Whether a request asks for a label of a conversation (a title, tags) and is no turn of one."""
+    messages = [chunk for chunk in prompt.chunks if chunk.kind in {"message", "prompt"}]
+    if prompt.tool_count or not messages or len(messages) > 2:
+        return False
+    limit = prompt.engine.max_tokens
+    if limit is not None and 0 < limit <= _SIDE_TOKENS and prompt.system_hash is None:
+        return True
+    raws = [chunk.raw for chunk in prompt.chunks if chunk.kind != "params"]
+    return any(_SIDE.search(raw[:_SIDE_WINDOW]) or _SIDE.search(raw[-_SIDE_WINDOW:]) for raw in raws)
+
+
+def _estimate(prompt: Prompt, estimator: Estimator, model: str) -> int:
+    size = wide = media = 0
+    for chunk in prompt.chunks:
+        if chunk.kind != "params":
+            size, wide, media = size + chunk.size, wide + chunk.wide, media + chunk.media
+    return estimator.estimate(model, size, wide, media)
+
+
+def _hex(digest: bytes | None) -> str | None:
+    return digest.hex() if digest else None
