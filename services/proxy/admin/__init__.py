@@ -1,0 +1,53 @@
+"""The proxy's own routes below ``/metalanchor``: health, history, explanations, metrics, pages.
+
+Mounted by the gate, which decides by the raw path and checks Host, Origin and token beforehand.
+"""
+
+from importlib.metadata import version
+
+from litestar import Litestar, Router
+from litestar.datastructures import ResponseHeader
+from litestar.exceptions import HTTPException
+from litestar.openapi.config import OpenAPIConfig
+
+from services.proxy.admin import health, pages, reference, rows
+from services.proxy.admin.errors import HistoryUnavailable, on_bug, on_history, on_http
+from services.proxy.admin.history import History
+from services.proxy.admin.parts import Parts
+
+__all__ = ["create_admin"]
+
+PREFIX = "/metalanchor"
+# Pages bring their own style sheet and script; nothing inline, nothing from elsewhere, no framing.
+CSP = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": CSP,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+def create_admin(ctx: Parts) -> Litestar:
+    """The admin application; `ctx` is the process's `Context`."""
+    history = History(ctx.settings.database)
+    api = Router("/api", route_handlers=[rows.routes(ctx, history)])
+    return Litestar(
+        path=PREFIX,
+        route_handlers=[health.routes(ctx, history), api, pages.routes(ctx, history)],
+        openapi_config=OpenAPIConfig(
+            title="MetalAnchor",
+            version=version("metalanchor"),
+            description="Health, history and explanations of the proxy.",
+            openapi_router=reference.router(),
+            render_plugins=[reference.ReferencePage()],
+        ),
+        exception_handlers={HTTPException: on_http, HistoryUnavailable: on_history, Exception: on_bug},
+        response_headers=[ResponseHeader(name=name, value=value) for name, value in HEADERS.items()],
+        on_shutdown=[history.close],
+        logging_config=None,
+        debug=False,
+    )

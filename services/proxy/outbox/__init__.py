@@ -102,6 +102,7 @@ class Outbox:
                 "error": self._journal.error,
             },
             "workers": queue.workers,
+            "worker_seen": queue.worker_seen,
         }
 
     def _drop(self, request_id: str) -> None:

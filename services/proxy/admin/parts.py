@@ -1,0 +1,45 @@
+"""What the admin routes need of the proxy: a view on its long-lived parts, each owned elsewhere."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from services.proxy.admin.metrics import Metrics
+from services.proxy.backend import Backend
+from services.proxy.explain import Explanations
+from services.proxy.outbox import Outbox
+from services.settings import Settings
+
+
+class Reports(Protocol):
+    """A part that says how it is."""
+
+    def status(self) -> dict[str, Any]:
+        """Figures ready for JSON."""
+
+
+class Parts(Protocol):
+    """`services.proxy.context.Context`, as far as it is read here."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of this process."""
+
+    @property
+    def outbox(self) -> Outbox:
+        """Rows on their way out."""
+
+    @property
+    def state(self) -> Reports:
+        """The hit state."""
+
+    @property
+    def explanations(self) -> Explanations:
+        """Explanations of the latest requests."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """Counters of this process."""
+
+    @property
+    def backends(self) -> Sequence[Backend]:
+        """The model servers, the first one being the default."""
