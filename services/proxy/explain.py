@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
+from services.proxy.advice import advice_for
 from services.proxy.flow import Breaker, Cause, Flow, Measured
 from services.proxy.row import cause_json, headline, place_of
 
@@ -18,7 +19,7 @@ MAX_ENTRIES = 4_096  # about 2 KB each, so under 10 MB
 
 
 class Explanations:
-    """Explanations by request id, newest kept; texts expire after `ttl_s` and are absent when `enabled` is off."""
+    """Explanations by request id, newest kept; excerpts go after `ttl_s`, and never come unless `enabled`."""
 
     def __init__(self, ttl_s: float, *, enabled: bool) -> None:
         self._ttl_s, self._enabled = ttl_s, enabled
@@ -68,7 +69,9 @@ def explain_of(flow: Flow, *, excerpts: bool = True) -> dict[str, Any]:
         "evicted_by": _evicted(flow.causes),
         "lost_tokens": flow.lost_tokens,
         "lost_ms": flow.lost_ms,
-        "advice": None,
+        "advice": advice_for(
+            _foremost(flow.causes), flow.identity.agent if flow.identity else None, flow.backend.kind
+        ),
         "fixes": list(flow.fixes),
     }
 
@@ -122,7 +125,7 @@ def explain_row(row: Mapping[str, Any]) -> dict[str, Any]:
         "evicted_by": _evicted(causes),
         "lost_tokens": row.get("lost_tokens"),
         "lost_ms": row.get("lost_ms"),
-        "advice": None,
+        "advice": advice_for(_foremost(causes), row.get("agent"), row.get("backend_kind")),
         "fixes": row.get("fixes") or [],
     }
 
@@ -134,6 +137,11 @@ def excerpt(text: bytes | None, offset: int) -> str | None:
     return text[max(0, offset - EXCERPT) : offset + EXCERPT].decode("utf-8", "ignore")
 
 
+def _foremost(causes: list[Cause]) -> Cause | None:
+    """The cause to advise on: the first break or loss, else the first risk or note."""
+    return headline(causes) or (causes[0] if causes else None)
+
+
 def _first_breaker(flow: Flow) -> Breaker | None:
     at = place_of(flow.causes)[0]
     breakers = flow.verdict.breakers if flow.verdict else []
@@ -142,6 +150,3 @@ def _first_breaker(flow: Flow) -> Breaker | None:
 
 def _evicted(causes: list[Cause]) -> dict[str, Any] | None:
     return next((cause.detail for cause in causes if cause.code == "evicted_by"), None)
-
-
-__all__ = ["Explanations", "excerpt", "explain_of", "explain_row", "headline", "observed_of"]

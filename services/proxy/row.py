@@ -1,7 +1,7 @@
 """From a finished flow to its row: names, hashes, sizes and counts, never text.
 
-Pure. A field that is not known stays None; nothing is filled up with zeros. Values that came from outside (the
-path of a request we do not analyse) are kept only in a harmless alphabet.
+Pure. A field that is not known stays None; nothing is filled up with zeros. Values that came from outside
+(the path of a request we do not analyse) are kept only in a harmless alphabet.
 """
 
 import re

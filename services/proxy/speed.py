@@ -1,10 +1,10 @@
 """How fast each model prefills when nothing is cached, learnt from its own answers.
 
-Owns a short list of cold samples a (backend, model), in memory: a rate measured on this machine is worth more
-than any table, and a restart learns it again within a few requests. A sample is tokens that were surely
-processed, over the time that took, load time taken out. From it come two things: the milliseconds that lost
-tokens cost, and, where a backend reports no cached tokens, an inference of them from the time it took, which is
-always labelled ``inferred_ttft`` and carries a confidence.
+Owns a short list of cold samples a (backend, model), in memory: a rate measured on this machine is worth
+more than any table, and a restart learns it again within a few requests. A sample is tokens that were
+surely processed, over the time that took, load time taken out. From it come two things: the milliseconds
+that lost tokens cost, and, where a backend reports no cached tokens, an inference of them from the time it
+took, which is always labelled ``inferred_ttft`` and carries a confidence.
 """
 
 from collections import OrderedDict, deque
@@ -23,7 +23,7 @@ Key = tuple[str, str]
 
 
 class Rate(NamedTuple):
-    """A learnt rate: tokens a millisecond, how many samples it rests on, and their relative spread (0 = equal)."""
+    """A learnt rate in tokens a millisecond, the samples it rests on, and their relative spread (0 = equal)."""
 
     tokens_per_ms: float
     samples: int
@@ -69,7 +69,7 @@ class Speeds:
         return None if rate is None or tokens <= 0 else round(tokens / rate.tokens_per_ms, 3)
 
     def infer(self, key: Key, prompt_tokens: int, milliseconds: float) -> Inference | None:
-        """How many of `prompt_tokens` the engine must have had, given the time it took; None if that is open."""
+        """How many of `prompt_tokens` the engine must have had, by the time it took; None if that is open."""
         rate = self.rate(key)
         if rate is None or prompt_tokens < MIN_TOKENS:
             return None

@@ -1,0 +1,138 @@
+"""Recognisers for the history: what a client did to messages it had sent before. Pure.
+
+Some things are only visible on the whole list (a compaction); the rest is told breaker by breaker.
+"""
+
+import re
+from typing import Any
+
+from services.proxy.causes.hunks import edit_of
+from services.proxy.causes.prose import change_of, is_blank, recognise
+from services.proxy.causes.scene import Scene
+from services.proxy.causes.schema import equal_parsed
+from services.proxy.flow import Breaker, Cause
+from services.proxy.prompt import Chunk
+from services.proxy.state.base import HASH_BYTES
+
+REPLACED = 3  # messages that one new one must stand for to count as a summary
+SUMMARY = 200  # bytes from which a lone new message may be a summary of many without saying so
+SUMMARY_WORDS = re.compile(
+    rb"summar|compact|condens|conversation (?:so far|history)|previous(?:ly)? (?:conversation|messages|context)|continued from|"
+    + "摘要|总结|概要|压缩|上文|之前的对话|要約|요약".encode(),
+    re.IGNORECASE,
+)
+_INDEX = re.compile(r"\w+\[(\d+)\]")
+
+
+def message_causes(scene: Scene, breakers: list[Breaker]) -> list[tuple[Breaker, Cause]]:
+    """The causes of breakers in the messages, in prompt order."""
+    if not breakers:
+        return []
+    summary = compaction(scene, breakers[0])
+    if summary is not None:
+        return [(breakers[0], summary)]
+    return [(breaker, _cause(scene, breaker)) for breaker in breakers]
+
+
+def compaction(scene: Scene, first: Breaker) -> Cause | None:
+    """Fewer messages under the same system and tools, one new early message in place of many."""
+    if any(breaker.section in ("system", "tools") for breaker in scene.verdict.breakers):
+        return None
+    old, new = _old_hashes(scene), [c for c in scene.prompt.chunks if c.kind == "message"]
+    head = 0
+    while head < min(len(old), len(new)) and old[head] == new[head].hash[:HASH_BYTES]:
+        head += 1
+    tail = 0
+    while (
+        tail < min(len(old), len(new)) - head and old[-1 - tail] == new[len(new) - 1 - tail].hash[:HASH_BYTES]
+    ):
+        tail += 1
+    kept = set(old[head:])
+    came = [chunk for chunk in new[head : len(new) - tail] if chunk.hash[:HASH_BYTES] not in kept]
+    gone = len(old) - head - sum(chunk.hash[:HASH_BYTES] in kept for chunk in new[head:])
+    if (
+        len(new) >= len(old)
+        or not came
+        or gone < REPLACED
+        or gone <= len(came)
+        or not _summarises(came, tail)
+    ):
+        return None
+    detail = {"removed_messages": gone, "added_messages": len(came)}
+    return Cause(code="compaction", severity="break", at=first.path, detail=detail)
+
+
+def _summarises(came: list[Chunk], tail: int) -> bool:
+    return any(chunk.size >= SUMMARY or SUMMARY_WORDS.search(chunk.raw) for chunk in came[:2]) or tail > 0
+
+
+def _old_hashes(scene: Scene) -> list[bytes]:
+    node = scene.parent.node if scene.parent else None
+    if node is None:
+        return []
+    return [
+        node.chunks[i * HASH_BYTES : (i + 1) * HASH_BYTES] for i, kind in enumerate(node.kinds) if kind == "m"
+    ]
+
+
+def _cause(scene: Scene, breaker: Breaker) -> Cause:
+    code, detail = _code(scene, breaker)
+    return Cause(code=code, severity="break", at=breaker.path, detail=detail)
+
+
+def _code(scene: Scene, breaker: Breaker) -> tuple[str, dict[str, Any]]:
+    old, new = breaker.old, breaker.new
+    if ".reasoning" in breaker.path and not breaker.inserted:
+        return "reasoning_dropped_by_client", {}
+    if ".arguments" in breaker.path and breaker.change == "edit" and equal_parsed(old, new):
+        return "tool_args_reserialised", {"semantic_equal": True}
+    if (
+        breaker.change == "edit"
+        and old is not None
+        and new is not None
+        and is_blank(old, new, breaker.offset)
+    ):
+        return "history_rewrite", {"whitespace_only": True}
+    if _is_transient(scene, breaker):
+        return "transient_block_removed", {}
+    if breaker.kind == "text" and breaker.change == "edit" and old is not None and new is not None:
+        known = recognise(change_of(old, new, breaker.offset, scene.older(breaker.path)))
+        if known is not None and breaker.old_role != "assistant":
+            return known, {}
+    if (
+        breaker.old_role == "tool"
+        and breaker.deleted > breaker.inserted
+        and breaker.change in ("edit", "removed")
+    ):
+        return "tool_result_pruned", {"delta_bytes": breaker.inserted - breaker.deleted}
+    return "history_rewrite", {}
+
+
+def _is_transient(scene: Scene, breaker: Breaker) -> bool:
+    """A block that stood in the last user message of the request before is gone from there, or moved on."""
+    if breaker.change == "reorder":
+        return True
+    if breaker.old_role != "user" or not breaker.deleted or not _in_last_user(scene, breaker):
+        return False
+    if breaker.change == "removed":
+        return True
+    if breaker.new_role not in ("", "user"):
+        return True
+    if breaker.old is None or breaker.new is None:
+        return not breaker.inserted
+    edit = edit_of(breaker.old, breaker.new, breaker.offset)
+    return bool(edit.hunks) and all(hunk.new_start == hunk.new_end for hunk in edit.hunks)
+
+
+def _in_last_user(scene: Scene, breaker: Breaker) -> bool:
+    node = scene.parent.node if scene.parent else None
+    last = node.roles.rfind("u") if node else -1
+    if node is None or last < 0:
+        return False
+    sections = scene.sections(last)
+    if sections and breaker.old is not None:
+        return any(section.text == breaker.old for section in sections)
+    found = _INDEX.match(breaker.path)
+    lead = node.kinds.find("m")
+    new_lead = next((c.index for c in scene.prompt.chunks if c.kind == "message"), 0)
+    return found is not None and int(found[1]) - new_lead == last - lead

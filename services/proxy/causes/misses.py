@@ -1,0 +1,166 @@
+"""What else can explain that an engine found less than the text held: its template, its kind, its blocks.
+
+Pure. None of this can be seen from outside, so each code needs a pattern that fits it: where in the prompt
+the reuse ended, what the request added, and whether this model is known to reuse at all. Without one it is
+unknown.
+"""
+
+from typing import Any
+
+from services.proxy.causes.scene import Scene
+from services.proxy.flow import Cause
+
+MINIMUM = 16  # tokens; engines re-evaluate the last token, and some a block of 16, in any case
+EXACT_SLACK = 0.05  # of the parent's own token count: what tokenising a joint differently may move
+ESTIMATE_SLACK = 0.15  # of an estimate
+TAIL = 64  # tokens; a generation prompt with an empty think block has under a dozen
+SUFFIX_SLACK = 2  # tokens below the parent's own count that already betray a differing generation prompt
+GRANULES = {"vllm": 16, "openai": 128, "ds4": 2_048}  # tokens a block; BACKENDS: vLLM default, OpenAI, ds4
+LEAST = {"openai": 1_024, "anthropic": 1_024, "ds4": 512}  # tokens below which these keep nothing
+LARGEST_GRANULE = 1_024  # blocks of vLLM's hybrid models
+THINKING_OFF = frozenset({b"false", b'"none"', b'"off"', b'"disabled"', b"0"})
+THINKING = ("think", "thinking", "enable_thinking", "reasoning_effort", "reasoning.effort", "thinking.type")
+
+
+def expected(scene: Scene) -> tuple[int, bool]:
+    """Tokens that the text lets one expect from the cache, and whether they were counted, not estimated."""
+    verdict, parent = scene.verdict, scene.parent
+    total = (scene.measured.prompt_tokens if scene.measured else None) or verdict.prompt_estimate
+    known = parent.settled.prompt_tokens if parent and parent.settled else None
+    if known and verdict.relation in ("append", "exact_repeat"):
+        return max(0, min(known, total - 1)), True
+    return round(verdict.predicted_reuse * total), False
+
+
+def shortfall(scene: Scene) -> int:
+    """Tokens measured below expectation; 0 within the slack, or where nothing was measured or expected."""
+    cached, verdict = scene.cached, scene.verdict
+    if cached is None or verdict.relation in ("first", "fork"):
+        return 0
+    tokens, counted = expected(scene)
+    missing = tokens - cached
+    if missing <= max(MINIMUM, tokens * (EXACT_SLACK if counted else ESTIMATE_SLACK)):
+        return missing if counted and _suffix_differs(scene, missing) else 0
+    return missing
+
+
+def engine_cause(scene: Scene, missing: int) -> Cause | None:
+    """The one engine cause that best fits a shortfall nothing else explains."""
+    if missing <= 0:
+        return None
+    if any(b.section != "params" for b in scene.verdict.breakers):
+        return _loss("checkpoint_or_window", predicted=expected(scene)[0], cached=scene.cached)
+    for code in (_granularity, _rewind, _template):
+        found = code(scene, missing)
+        if found is not None:
+            return found
+    return _loss("engine_unknown", correlates=correlates(scene))
+
+
+def correlates(scene: Scene) -> list[str]:
+    """What is special about this request and may go with the miss; correlation, no more."""
+    found = ["stream"] if scene.prompt.stream else []
+    names = [name for name, _ in _params(scene)]
+    found += list(dict.fromkeys(name.partition(".")[0] for name in names))
+    if scene.prompt.tool_count:
+        found.append("tools")
+    return [*found, "media"] if scene.prompt.has_media else found
+
+
+def _granularity(scene: Scene, missing: int) -> Cause | None:
+    kind, cached = scene.backend.kind or "", scene.cached or 0
+    total = scene.measured.prompt_tokens if scene.measured else None
+    if cached == 0 and total is not None and total < LEAST.get(kind, 0):
+        return _loss("engine_granularity", least_tokens=LEAST[kind])
+    granule = GRANULES.get(kind)
+    if granule is None or cached == 0 or cached % granule:
+        return None
+    while kind == "vllm" and granule < LARGEST_GRANULE and cached % (granule * 2) == 0:
+        granule *= 2
+    return _loss("engine_granularity", granule_tokens=granule) if missing <= granule else None
+
+
+def _rewind(scene: Scene, _missing: int) -> Cause | None:
+    """The engine had to go back behind what it had generated, and this model is known to reuse otherwise."""
+    goes_back = scene.verdict.relation in ("exact_repeat", "rewrite")
+    if not goes_back or not _reuses(scene):
+        return None
+    return _loss("engine_no_rewind_suspected", relation=scene.verdict.relation)
+
+
+def _template(scene: Scene, missing: int) -> Cause | None:
+    if scene.verdict.relation != "append" or not _credible(scene):
+        return None
+    added = _added_roles(scene)
+    off = thinking_off(scene)
+    tokens, cached = expected(scene)[0], scene.cached or 0
+    tool_chain = _assistant_since_user(scene)
+    if "user" in added and tool_chain:
+        return _loss("template_history_rewrite_suspected", evidence="new_user_turn")
+    if off and "assistant" in added:
+        return _loss("template_generation_prompt_mismatch_suspected", evidence="thinking_off")
+    if added and cached and missing <= max(TAIL, tokens // 10) and "assistant" in added:
+        return _loss("template_generation_prompt_mismatch_suspected", evidence="end_of_prompt")
+    if "tool" in added and "user" not in added and cached:
+        return _loss("tool_turn_rerender_suspected", evidence="tool_turn")
+    if "user" in added and _has_assistant(scene) and cached:
+        return _loss("template_history_rewrite_suspected", evidence="new_user_turn")
+    return None
+
+
+def _suffix_differs(scene: Scene, missing: int) -> bool:
+    """A few tokens short of the parent's own count, with thinking off: its generation prompt was not repeated."""
+    added = scene.verdict.relation == "append" and "assistant" in _added_roles(scene)
+    slotless = scene.backend.kind in GRANULES
+    return missing > SUFFIX_SLACK and added and not slotless and thinking_off(scene)
+
+
+def _credible(scene: Scene) -> bool:
+    """Whether a template may be suspected: the engine reuses at all, or it has had only one chance so far."""
+    if _reuses(scene):
+        return True
+    parent = scene.parent
+    tried = parent is not None and parent.settled is not None and parent.settled.cached_tokens == 0
+    first = not any(run.settled and run.call.lineage == (parent and parent.node.lineage) and
+                    run.call.id != (parent and parent.node.id) for run in scene.model_runs)  # fmt: skip
+    return (not tried or first) and scene.backend.kind != "mlx_lm"
+
+
+def _reuses(scene: Scene) -> bool:
+    """Whether this model was ever seen to reuse anything."""
+    if scene.cached:
+        return True
+    return any(run.settled is not None and bool(run.settled.cached_tokens) for run in scene.model_runs)
+
+
+def thinking_off(scene: Scene) -> bool:
+    """Whether the request switches the model's thinking off."""
+    return any(
+        name.rpartition("chat_template_kwargs.")[2] in THINKING and value.strip() in THINKING_OFF
+        for name, value in _params(scene)
+    )
+
+
+def _params(scene: Scene) -> list[tuple[str, bytes]]:
+    return [(s.path.removeprefix("params."), s.text) for s in scene.own_sections("params")]
+
+
+def _added_roles(scene: Scene) -> set[str]:
+    """Roles of the messages that this request has beyond its parent's."""
+    node = scene.parent.node if scene.parent else None
+    messages = [chunk for chunk in scene.prompt.chunks if chunk.kind == "message"]
+    return {chunk.role for chunk in messages[node.kinds.count("m") if node else 0 :]}
+
+
+def _assistant_since_user(scene: Scene) -> bool:
+    """Whether the parent ended inside a tool loop: an assistant turn after its last user message."""
+    roles = scene.parent.node.roles if scene.parent else ""
+    return roles.rfind("a") > roles.rfind("u") >= 0
+
+
+def _has_assistant(scene: Scene) -> bool:
+    return scene.parent is not None and "a" in scene.parent.node.roles
+
+
+def _loss(code: str, **detail: Any) -> Cause:
+    return Cause(code=code, severity="loss", detail=detail)

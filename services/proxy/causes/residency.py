@@ -1,0 +1,143 @@
+"""Whether the engine could keep anything at all: the model reloaded, unloaded, its context cut, its cache off.
+
+Pure. Before the answer these causes are foreseen from the timeline; afterwards a load time that the backend
+reports confirms or refutes them, and a high measured reuse refutes them too.
+"""
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+from services.proxy.causes.scene import Run, Scene
+from services.proxy.flow import Cause
+
+KEEP_ALIVE_S = 300.0  # Ollama's default; a backend with another is caught by its reported load time
+LOADED_MS = 250.0  # Ollama reports 10 to 100 ms for a model that is ready; reading the smallest takes longer
+OVERSIZE = 1.25  # estimate over context from which a cut is said: estimates of known models err by under 10 %
+OPTION_ORDER = (
+    "num_ctx", "num_batch", "num_gpu", "main_gpu", "use_mmap", "use_mlock", "num_thread", "num_keep",
+    "draft_num_predict", "shift",
+)  # fmt: skip
+USUAL_CONTEXTS = frozenset(2**power for power in range(11, 19))
+
+
+def residency(scene: Scene) -> list[Cause]:
+    """The causes of this kind, in the contract's order."""
+    found = (truncated(scene), reloaded(scene), unloaded(scene), disabled(scene))
+    return [cause for cause in found if cause]
+
+
+def truncated(scene: Scene) -> Cause | None:
+    """The prompt was longer than the context, so the engine dropped its front, and shifts it on every turn."""
+    sent, limit = scene.verdict.prompt_estimate, scene.num_ctx
+    evaluated = scene.measured.prompt_tokens if scene.measured else None
+    if scene.backend.kind in ("llama-server", "vllm", "openai", "anthropic"):
+        return None  # these refuse a long prompt, they do not cut it
+    if evaluated is None:
+        over = limit is not None and sent > OVERSIZE * limit
+    elif limit is not None:
+        over = sent > OVERSIZE * limit and evaluated <= limit and evaluated * OVERSIZE < sent
+    else:
+        over = evaluated in USUAL_CONTEXTS and sent > 2 * evaluated
+        limit = evaluated if over else None
+    if not over:
+        return None
+    detail = {"sent_estimate": sent, "evaluated": evaluated, "num_ctx": limit}
+    return Cause(code="context_truncated", severity="loss", detail=detail)
+
+
+def reloaded(scene: Scene) -> Cause | None:
+    """A load-affecting option differs from the one that the model was last loaded with."""
+    if not _loads(scene) or _refuted(scene):
+        return None
+    runs = _since_unload(scene.model_runs)
+    here = scene.prompt.engine.options
+    if runs and (name := _changed(runs[-1].call.options, here)):
+        return _reload(name, runs[-1].call.options.get(name), here.get(name), scene.agent, scene.request)
+    if scene.parent is None:
+        return None
+    since = {run.call.id for run in scene.since_parent}
+    for before, after in reversed(list(pairwise(runs))):
+        if after.call.id in since and (name := _changed(before.call.options, after.call.options)):
+            old, new = before.call.options.get(name), after.call.options.get(name)
+            return _reload(name, old, new, after.call.agent, after.call.id)
+    return None
+
+
+def unloaded(scene: Scene) -> Cause | None:
+    """The model left memory since its last call: idle for longer than it was kept, or told to go."""
+    runs = scene.model_runs
+    if not runs or not _loads(scene) or _refuted(scene):
+        return None
+    last = runs[-1]
+    gap_s = max(0.0, (scene.at - last.ended) / 1e3)
+    told = next((run for run in reversed(runs) if _ends(run)), None)
+    if told is not None and (told is last or _touches_parent(scene, told)):
+        return _unload("keep_alive_0", gap_s, 0.0, told.call.id)
+    kept, setter = _keep_alive(runs)
+    if kept < 0 or gap_s <= kept:
+        return None
+    return _unload("idle_timeout", gap_s, kept, setter.call.id if setter else last.call.id)
+
+
+def disabled(scene: Scene) -> Cause | None:
+    """The request itself says that nothing shall be reused, and there was something to reuse."""
+    if scene.prompt.engine.cache_prompt is not False or scene.verdict.predicted_tokens <= 0:
+        return None
+    return Cause(
+        code="client_disabled_cache", severity="loss", detail={"option": "cache_prompt", "value": False}
+    )
+
+
+def _loads(scene: Scene) -> bool:
+    """Whether this backend loads and unloads models by request options and idle time, as Ollama does."""
+    return scene.backend.kind == "ollama" or (
+        scene.backend.kind in (None, "lmstudio") and scene.prompt.dialect.startswith("ollama")
+    )
+
+
+def _refuted(scene: Scene) -> bool:
+    """Whether the answer shows that the model was ready all along."""
+    measured = scene.measured
+    if measured is None:
+        return False
+    if measured.load_ms is not None:
+        return measured.load_ms < LOADED_MS
+    cached, total = measured.cached_tokens, measured.prompt_tokens
+    return cached is not None and total is not None and cached > total / 4
+
+
+def _changed(old: dict[str, Any], new: dict[str, Any]) -> str | None:
+    return next((name for name in OPTION_ORDER if old.get(name) != new.get(name)), None)
+
+
+def _ends(run: Run) -> bool:
+    return run.call.kind == "unload" or run.call.keep_alive_s == 0
+
+
+def _since_unload(runs: list[Run]) -> list[Run]:
+    last = max((index for index, run in enumerate(runs) if _ends(run)), default=-1)
+    return runs[last + 1 :]
+
+
+def _touches_parent(scene: Scene, run: Run) -> bool:
+    return any(run.call.id == other.call.id for other in scene.since_parent)
+
+
+def _keep_alive(runs: Iterable[Run]) -> tuple[float, Run | None]:
+    """The idle time that applies now, and the call that set it: an unset one leaves the former in force."""
+    kept, setter = KEEP_ALIVE_S, None
+    for run in runs:
+        if run.call.keep_alive_s is not None:
+            kept, setter = run.call.keep_alive_s, run
+    return kept, setter
+
+
+def _reload(option: str, old: Any, new: Any, agent: str | None, request: str) -> Cause:
+    detail = {"option": option, "old": old, "new": new, "by": agent, "by_request": request}
+    return Cause(code="model_reload", severity="loss", detail=detail)
+
+
+def _unload(reason: str, gap_s: float, kept: float, request: str) -> Cause:
+    detail = {"reason": reason, "gap_s": round(gap_s, 1), "keep_alive_s": kept, "by_request": request}
+    return Cause(code="model_unloaded", severity="loss", detail=detail)

@@ -1,0 +1,110 @@
+"""What the recognisers see of a request: its prompt, the verdict on its text, the timeline, the answer.
+
+Pure; owns no state. Whatever is not known is None, and a recogniser without its evidence says nothing.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from services.proxy.backend import Backend
+from services.proxy.flow import Measured, Verdict
+from services.proxy.prompt import Prompt, Section
+from services.proxy.state.base import Call, Past, Settled, Sighting
+
+NEVER_RAN = frozenset({"rejected", "upstream_unreachable", "upstream_error", "response_cache"})
+SLOTLESS = frozenset({"vllm", "openai", "anthropic"})  # caches shared by all requests: no single slot to lose
+MLX_ENTRIES = 10  # mlx_lm keeps the caches of its 10 latest prompts (``--prompt-cache-size``)
+
+
+class Run(NamedTuple):
+    """One call of the timeline that reached the engine."""
+
+    call: Call
+    settled: Settled | None
+
+    @property
+    def ended(self) -> int:
+        """When it let go of the engine, epoch milliseconds; its arrival while it still runs."""
+        return self.settled.ended if self.settled else self.call.at
+
+
+class Scene(NamedTuple):
+    """One request among the others.
+
+    Texts come on demand: `older(path)` are earlier texts of a section from before the parent, newest first;
+    `sections(i)` those of the parent's chunk i; `own_sections(kind)` those of this request's chunk of a kind.
+    All are empty where the text is gone.
+    """
+
+    request: str
+    at: int
+    backend: Backend
+    prompt: Prompt
+    verdict: Verdict
+    sighting: Sighting
+    measured: Measured | None
+    scope: str | None
+    session: str | None
+    agent: str | None
+    older: Callable[[str], list[bytes]]
+    sections: Callable[[int], list[Section]]
+    own_sections: Callable[[str], list[Section]]
+
+    @property
+    def parent(self) -> Past | None:
+        """The request it is compared with."""
+        return self.verdict.parent
+
+    @property
+    def runs(self) -> list[Run]:
+        """All calls on this backend that reached an engine, oldest first."""
+        found = (Run(call, settled) for call, settled in self.sighting.calls)
+        return [run for run in found if run.settled is None or run.settled.status not in NEVER_RAN]
+
+    @property
+    def model_runs(self) -> list[Run]:
+        """Those of them on this model."""
+        return [run for run in self.runs if same_model(run.call.model, self.prompt.model)]
+
+    @property
+    def since_parent(self) -> list[Run]:
+        """Calls on this model that used the engine after the parent did, oldest first."""
+        parent = self.parent
+        if parent is None:
+            return []
+        ended = parent.settled.ended if parent.settled else parent.node.at
+        runs = (run for run in self.model_runs if run.call.id != parent.node.id)
+        return [run for run in runs if run.call.at > parent.node.at or run.ended > ended]
+
+    @property
+    def cached(self) -> int | None:
+        """Measured cached tokens, however measured."""
+        return self.measured.cached_tokens if self.measured else None
+
+    @property
+    def slots(self) -> int | None:
+        """Conversations that the engine keeps at a time; None where it has no such number."""
+        facts = self.backend.facts
+        for name in ("total_slots", "num_parallel", "OLLAMA_NUM_PARALLEL"):
+            if isinstance(facts.get(name), int) and facts[name] > 0:
+                return int(facts[name])
+        if self.backend.kind in SLOTLESS:
+            return None
+        return MLX_ENTRIES if self.backend.kind == "mlx_lm" else 1
+
+    @property
+    def num_ctx(self) -> int | None:
+        """The context size that this request runs under, as far as it is known."""
+        asked = self.prompt.engine.options.get("num_ctx")
+        if isinstance(asked, int) and asked > 0:
+            return asked
+        facts = self.backend.facts
+        sizes = facts.get("context_lengths") or {}
+        known = sizes.get(self.prompt.model) if isinstance(sizes, dict) else None
+        known = known or facts.get("n_ctx")
+        return known if isinstance(known, int) and known > 0 else None
+
+
+def same_model(left: str, right: str) -> bool:
+    """Whether two names mean one model; Ollama's ``:latest`` is no difference."""
+    return left.removesuffix(":latest") == right.removesuffix(":latest")
