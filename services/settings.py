@@ -232,20 +232,16 @@ def _check(settings: Settings) -> None:
 
 
 def _check_backends(settings: Settings) -> None:
-    if settings.backend and settings.backend_url:
-        raise SettingsError(f"{_env('backend_url')} and [[backend]] are both set. Keep one of them.")
-    for label, url in (
-        (_env("backend_url"), settings.backend_url),
-        *((b.name, b.url) for b in settings.backend),
-    ):
+    first = (_env("backend_url"), settings.backend_url)
+    for label, url in (first, *((f"[[backend]] {b.name}", b.url) for b in settings.backend)):
         if url is not None and not _is_address(url):
             raise SettingsError(f"{label}: {_masked(url)!r} must be http:// or https:// and a host.")
     for what in ("name", "port"):
         used = [getattr(b, what) for b in settings.backend if getattr(b, what) is not None]
         if len(used) != len(set(used)):
             raise SettingsError(f"[[backend]]: each needs its own {what}, these are {used}.")
-    if any(b.port is None for b in settings.backend[1:]):
-        raise SettingsError("[[backend]]: all but the first need a port of their own.")
+    if any(b.port is None for b in settings.backend[0 if settings.backend_url else 1 :]):
+        raise SettingsError(f"[[backend]]: all but the one on {_env('port')} need a port of their own.")
 
 
 def _is_address(url: str) -> bool:

@@ -92,6 +92,8 @@ def _ollama(url: str) -> Found | None:
 
 def _llama_server(url: str) -> Found | None:
     props = ask(url, "/props")
+    if _loading(props):
+        return Found("llama-server", None, {"busy": True})
     settings = _field(props, "default_generation_settings")
     slots = _field(props, "total_slots")
     if not isinstance(settings, dict) or not isinstance(slots, int):
@@ -101,6 +103,11 @@ def _llama_server(url: str) -> Found | None:
     if _field(props, "model_alias") == STAND_IN_ALIAS:
         facts["stand_in"] = True
     return Found("llama-server", build if isinstance(build, str) else None, facts)
+
+
+def _loading(answer: Answer | None) -> bool:
+    error = answer.body.get("error") if answer and isinstance(answer.body, dict) else None
+    return isinstance(error, dict) and error.get("type") == "unavailable_error"
 
 
 def _lmstudio(url: str) -> Found | None:
@@ -230,6 +237,7 @@ class BackendWatcher:
             backend.status = "down"
         elif found.facts.get("busy"):
             backend.status = "degraded"
+            backend.kind = backend.kind or found.kind
         else:
             backend.status = "up"
             backend.facts = found.facts

@@ -1,0 +1,62 @@
+"""Asks the running proxy's own API; the one place where the command line speaks HTTP."""
+
+import http.client
+import ipaddress
+from typing import Any
+
+import msgspec
+
+from services.cli.errors import Failure, Unreachable
+from services.settings import Settings
+
+TIMEOUT_S = 10.0
+
+
+def address(settings: Settings) -> str:
+    """Where this machine reaches the proxy: a wildcard bind address is reached through loopback."""
+    host = settings.host
+    try:
+        number = ipaddress.ip_address(host)
+    except ValueError:
+        return f"{host}:{settings.port}"
+    if number.is_unspecified:
+        number = ipaddress.ip_address("127.0.0.1" if number.version == 4 else "::1")
+    return f"[{number}]:{settings.port}" if number.version == 6 else f"{number}:{settings.port}"
+
+
+def get(settings: Settings, path: str) -> Any:
+    """The JSON below ``/metalanchor``; None for 404. Raises `Unreachable` or `Failure`."""
+    where = address(settings)
+    host, _, port = where.rpartition(":")
+    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=TIMEOUT_S)
+    headers = {"X-MetalAnchor-Token": settings.token} if settings.token else {}
+    try:
+        connection.request("GET", f"/metalanchor{path}", headers=headers)
+        response = connection.getresponse()
+        body = response.read()
+    except (OSError, http.client.HTTPException):
+        raise Unreachable(
+            f"No proxy answers at http://{where}. Start it with `metalanchor up`, "
+            "or name its place in METALANCHOR_HOST and METALANCHOR_PORT."
+        ) from None
+    finally:
+        connection.close()
+    return _read(where, response.status, body)
+
+
+def _read(where: str, status: int, body: bytes) -> Any:
+    if status == 404:
+        return None
+    if status in {401, 403}:
+        raise Failure(
+            f"The proxy at http://{where} refuses: set METALANCHOR_TOKEN to the token it runs with."
+        )
+    try:
+        value = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        value = None
+    if status >= 400 or value is None:
+        raise Failure(
+            f"What answers at http://{where} is no MetalAnchor proxy, or a faulty one (HTTP {status})."
+        )
+    return value

@@ -1,0 +1,48 @@
+"""What the commands that read the history share: opening it read-only, and its errors as sentences."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from services.cli.errors import Failure, Unreachable
+from services.settings import Settings
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+
+@contextmanager
+def history_errors() -> Iterator[None]:
+    """Turn a database error into one sentence with exit code 3."""
+    from services.history.engine import HistoryError  # noqa: PLC0415 - SQLAlchemy is slow to import
+
+    try:
+        yield
+    except HistoryError as error:
+        raise Unreachable(str(error)) from None
+
+
+@contextmanager
+def reading(settings: Settings) -> Iterator["Connection"]:
+    """A read-only connection to the history; a history without its tables yet is a failure that says so."""
+    from sqlalchemy.exc import OperationalError, ProgrammingError, SQLAlchemyError  # noqa: PLC0415
+
+    from services.history.engine import open_engine, sqlite_path  # noqa: PLC0415
+    from services.history.migrate import unreachable  # noqa: PLC0415
+
+    with history_errors():
+        file = sqlite_path(settings.database)
+        if file is not None and not file.is_file():
+            raise Unreachable(f"There is no history yet at {file}. Start MetalAnchor with `metalanchor up`.")
+        engine = open_engine(settings.database, read_only=True)
+        try:
+            with engine.connect() as connection:
+                yield connection
+        except (OperationalError, ProgrammingError) as error:
+            if "no such table" in str(error) or "does not exist" in str(error):
+                raise Failure("The history has no tables yet. Run `metalanchor migrate`.") from None
+            raise unreachable(error) from None
+        except SQLAlchemyError as error:
+            raise unreachable(error) from None
+        finally:
+            engine.dispose()
