@@ -26,7 +26,7 @@ class _Cached(NamedTuple):
 
 def measure(outcome: Outcome, dialect: Dialect, backend: Backend) -> Measured:
     """The engine's own account of one answer."""
-    told = _Told(outcome.reported)
+    told = _Told(outcome.reported, trust_start=backend.kind != "ollama")
     cached = _believed(_cached(told, dialect), dialect, backend)
     return Measured(
         prompt_tokens=_prompt_tokens(told, dialect),
@@ -47,14 +47,18 @@ _LM_STUDIO_LOAD = ("stats.model_load_time_seconds", 1e3)
 
 
 class _Told:
-    """Reported counters; those of Anthropic's first event count until the last one corrects them."""
+    """Reported counters. Those of Anthropic's first event count until the last one corrects them.
 
-    def __init__(self, reported: dict[str, float]) -> None:
+    Ollama's first event is a guess from bytes and never counts.
+    """
+
+    def __init__(self, reported: dict[str, float], *, trust_start: bool) -> None:
         self._reported = reported
+        self._trust_start = trust_start
 
     def get(self, field: str) -> int | None:
         number = self._reported.get(field)
-        if number is None:
+        if number is None and self._trust_start:
             number = self._reported.get(f"message_start.{field}")
         return None if number is None else int(number)
 

@@ -28,7 +28,7 @@ class Reply(msgspec.Struct, kw_only=True):
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What one answer told. `reported` maps dotted field paths to numbers as received; absent means unreported.
+    """What one answer told. `reported` maps dotted field paths to numbers as received; absent is unreported.
 
     `first_token_at` is a `time.perf_counter` value. `terminal` is whether the dialect's own end marker or a
     finish reason was seen. `error` is a short code, never message text. `unparsed` says why there are no

@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from services.proxy import cut
 from services.proxy.dialects.content import encode
+from services.proxy.dialects.envelope import params_raw
 from services.proxy.dialects.head import head_of
 from services.proxy.dialects.normal import Digest
 from services.proxy.dialects.tools import ToolSet
@@ -33,21 +34,9 @@ class Parts(NamedTuple):
     engine: Engine
 
 
-def params_of(named: Iterable[tuple[str, Raw]]) -> tuple[tuple[str, bytes], ...]:
-    """Template inputs that are present and not null, in the given order."""
-    return tuple((name, bytes(raw)) for name, raw in named if raw and bytes(raw) != b"null")
-
-
-def nested(prefix: str, raw: Raw) -> list[tuple[str, Raw]]:
-    """The members of an object as dotted params, by name; nothing when it is no object."""
-    if cut.first_byte(raw) != b"{":
-        return []
-    return [(f"{prefix}.{key}", item) for key, item in sorted(cut.members(raw).items())]
-
-
 def params_chunk(params: tuple[tuple[str, bytes], ...]) -> Chunk:
-    """The chunk of template inputs. Its raw form is an object from dotted name to received value."""
-    raw = b"{%b}" % b",".join(b'"%b":%b' % (encode(name), data) for name, data in params)
+    """The chunk of template inputs."""
+    raw = params_raw(params)
     return Chunk("params", -1, "", sha1(b"params" + raw).digest(), len(raw), 0, 0, raw)
 
 
@@ -110,6 +99,7 @@ def assemble(
     dialect: str,
     list_name: str,
     parts: Parts,
+    *,
     tools: ToolSet | None,
     system: System | None,
     messages: list[Chunk],

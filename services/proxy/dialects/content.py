@@ -1,7 +1,7 @@
 """Message content in all the forms the APIs know, as sections; pure, owns no state.
 
-One reader serves every dialect: the block types do not collide, and clients send one API's blocks to another's
-route. Tool-call ids, signatures and `cache_control` are not read, so they are no content.
+One reader serves every dialect: the block types do not collide, and clients send one API's blocks to
+another's route. Tool-call ids, signatures and `cache_control` are not read, so they are no content.
 """
 
 import binascii
@@ -65,20 +65,38 @@ class Message(msgspec.Struct, gc=False):
     images: list[str] | None = None
 
 
-def is_plain(message: Message) -> bool:
-    """Whether a message is one text and nothing else."""
-    return (
-        message.content.__class__ is str
-        and message.tool_calls is None
-        and message.name is None
-        and message.reasoning_content is None
-        and message.reasoning is None
-        and message.thinking is None
-        and message.images is None
-        and message.tool_name is None
-        and message.function_call is None
-        and message.refusal is None
-    )
+def plain_text(message: Message) -> str | None:
+    """The text of a message that is one text and nothing else; else None."""
+    content = message.content
+    if (
+        message.tool_calls is not None
+        or message.name is not None
+        or message.reasoning_content is not None
+        or message.reasoning is not None
+        or message.thinking is not None
+        or message.images is not None
+        or message.tool_name is not None
+        or message.function_call is not None
+        or message.refusal is not None
+    ):
+        return None
+    if content.__class__ is str:
+        return content
+    if content and len(content) == 1 and content[0].__class__ is Block and content[0].type in _TEXTS:
+        return content[0].text
+    return None
+
+
+def message_role(message: Message) -> str:
+    """The role in lower case; a turn that only carries tool results is the tool's, as everywhere else."""
+    role = message.role.lower()
+    content = message.content
+    if content and content.__class__ is list and content[0].type == "tool_result":
+        return "tool" if all(block.type == "tool_result" for block in content) else role
+    return role
+
+
+_TEXTS = frozenset({"text", "input_text", "output_text", None})
 
 
 def message_sections(message: Message) -> list[Section]:
@@ -110,7 +128,7 @@ def call_sections(path: str, call: Function) -> list[Section]:
 
 
 def content_sections(content: str | list[Block] | None, label: str = "") -> list[Section]:
-    """A content string or array; Anthropic's thinking and tool-use blocks come out as in the other dialects."""
+    """A content string or array; Anthropic's thinking and tool use come out as in the other dialects."""
     if not content:
         return []
     if isinstance(content, str):

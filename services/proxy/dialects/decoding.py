@@ -1,7 +1,7 @@
 """A compressed answer's plain copy, decoded as it passes; owns one decompressor.
 
-The bytes that go to the client are never touched. The copy is bounded twice, because a few kilobytes may claim
-to be gigabytes: by what one read may expand to (time on the event loop) and in total.
+The bytes that go to the client are never touched. The copy is bounded twice, because a few kilobytes may
+claim to be gigabytes: by what one read may expand to (time on the event loop) and in total.
 """
 
 import zlib

@@ -42,7 +42,7 @@ def scalar_of(raw: Raw) -> bool | float | int | str | None:
 
 
 def keep_alive(raw: Raw) -> float | None:
-    """Ollama's `keep_alive` in seconds: a number, or a Go duration such as ``1h30m``; negative never unloads."""
+    """Ollama's `keep_alive` in seconds: a number, or a Go duration (``1h30m``); negative never unloads."""
     number = cut.number_of(raw)
     if number is not None:
         return float(number)

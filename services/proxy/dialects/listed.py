@@ -1,12 +1,11 @@
 """What the dialects with a list of messages have in common; owns no state.
 
-Such a dialect names its envelope (a struct of raw slices), reads the envelope's `Parts`, and digests one item.
-The analyser drives these pieces itself, so that a known head of the list needs no second reading.
+Such a dialect names its list, says where the API's system field is, and reads one item. The analyser drives
+these pieces itself, so that a known head of the list needs no second reading.
 """
 
-import secrets
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 from msgspec import Raw
@@ -14,22 +13,17 @@ from msgspec import Raw
 from services.proxy import cut
 from services.proxy.dialects import build
 from services.proxy.dialects.base import Family, UnparsedError
-from services.proxy.dialects.content import Message, is_plain, message_sections
+from services.proxy.dialects.content import Message, message_role, message_sections, plain_text
+from services.proxy.dialects.envelope import Envelope, engine_of, hints_of, model_of, params_of
 from services.proxy.dialects.normal import Digest, digest, digest_text
 from services.proxy.dialects.tools import ToolSet, read_tools, tools_sections
 from services.proxy.prompt import ChunkKind, Prompt, RequestKind, Section
 
-HEAD_KEY = "head-" + secrets.token_hex(16)
-"""Under this key the analyser puts the unread end of a list before the rest of a body; nobody can guess it."""
 
+class MessagesBody(Envelope, gc=False):
+    """A body whose list is ``messages``."""
 
-class Envelope(msgspec.Struct, gc=False):
-    """A body with its values still raw; a dialect's own struct adds its fields and names the list."""
-
-    items: list[Raw] | str | None = None
-    head: list[Raw] | None = msgspec.field(default=None, name=HEAD_KEY)
-    model: Raw = cut.NONE
-    stream: Raw = cut.NONE
+    items: list[Raw] | str | None = msgspec.field(default=None, name="messages")
 
 
 class ListDialect:
@@ -39,45 +33,31 @@ class ListDialect:
     family: Family
     kind: RequestKind = "generation"
     list_name: str = "messages"
-    envelope: ClassVar[msgspec.json.Decoder[Any]]
+    envelope: ClassVar[msgspec.json.Decoder[Envelope]] = msgspec.json.Decoder(MessagesBody)
 
-    def parts(self, envelope: Any) -> build.Parts:
-        """Everything but the list."""
-        raise NotImplementedError
+    def parts(self, envelope: Envelope) -> build.Parts:
+        """Everything but the list; this is OpenAI's."""
+        return build.Parts(
+            kind="generation",
+            model=model_of(envelope),
+            stream=cut.flag_of(envelope.stream) is True,
+            params=params_of(envelope),
+            tools=envelope.tools,
+            system=cut.NONE,
+            hints=hints_of(envelope),
+            engine=engine_of(envelope),
+        )
 
-    def items(self, envelope: Any) -> list[Raw]:
+    def items(self, envelope: Envelope) -> list[Raw]:
         """The list's items as received; raises `UnparsedError` where the list is no list."""
-        items = envelope.items
-        if isinstance(items, str):
+        if isinstance(envelope.items, str):
             raise UnparsedError(f"{self.list_name} is no list")
-        return items or []
+        return envelope.items or []
 
     def entry(self, raw: Raw | bytes) -> tuple[str, list[Section]]:
-        """One item's role and sections (paths below the item)."""
+        """One item's role and sections (paths below the item); raises `UnparsedError`."""
         message = cut.decode(_message, raw)
-        return message.role.lower(), message_sections(message)
-
-    def digests(self, raws: Sequence[Raw]) -> list[Digest]:
-        """The digests of items, in order."""
-        found = []
-        read = _message.decode
-        for raw in raws:
-            try:
-                message = read(raw)
-            except msgspec.DecodeError:
-                found.append(self.digest(raw))
-                continue
-            text = message.content
-            if text.__class__ is str and text and is_plain(message):
-                found.append(digest_text(_ROLES.get(message.role) or message.role.lower(), text))
-            else:
-                found.append(digest(message.role.lower(), message_sections(message)))
-        return found
-
-    def digest(self, raw: Raw) -> Digest:
-        """The digest of one item."""
-        role, sections = self.opaque(raw)
-        return digest(role, sections)
+        return message_role(message), message_sections(message)
 
     def opaque(self, raw: Raw | bytes) -> tuple[str, list[Section]]:
         """As `entry`, but an item of unknown shape is one JSON text; raises `UnparsedError` for no object."""
@@ -87,6 +67,21 @@ class ListDialect:
             fields = cut.members(raw)
             role = cut.text_of(fields.get("role", cut.NONE)) or ""
             return role.lower(), [Section("", "json", bytes(raw))]
+
+    def digests(self, raws: Sequence[Raw]) -> list[Digest]:
+        """The digests of items, in order. The common shapes are decoded once and never become sections."""
+        found = []
+        read = _message.decode
+        for raw in raws:
+            try:
+                message = read(raw)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                found.append(digest(*self.opaque(raw)))
+                continue
+            text = plain_text(message)
+            role = message_role(message)
+            found.append(digest_text(role, text) if text else digest(role, message_sections(message)))
+        return found
 
     def leading(self, field: Raw, items: list[Raw]) -> tuple[int, build.System | None]:
         """How many items belong to the system section, and that section with the API's own field before them."""
@@ -110,7 +105,7 @@ class ListDialect:
         """The sections of the system field's value, or of one leading message."""
         if cut.first_byte(raw) == b"{":
             return self.opaque(raw)[1]
-        return self.opaque(b'{"content":%b}' % bytes(raw))[1]
+        return ListDialect.opaque(self, b'{"content":%b}' % bytes(raw))[1]
 
     def read_tools(self, raw: Raw) -> ToolSet | None:
         """The tools of a request; None where there are none."""
@@ -146,4 +141,3 @@ class ListDialect:
 
 
 _message = msgspec.json.Decoder(Message)
-_ROLES = {role: role for role in ("user", "assistant", "system", "tool", "developer")}

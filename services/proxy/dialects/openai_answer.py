@@ -6,7 +6,7 @@ from msgspec import Raw
 from services.proxy.cut import NONE, decode, is_set
 from services.proxy.dialects.base import Outcome, Reply
 from services.proxy.dialects.content import Block, json_text
-from services.proxy.dialects.reply import PartKind, ReplyParts
+from services.proxy.dialects.reply import ReplyParts
 from services.proxy.dialects.usage_fields import counters, error_code
 
 _REASONING, _TEXT, _CALLS = 0, 1, 16  # keys of a reply's parts, in the order in which templates print them
@@ -76,7 +76,7 @@ class OpenAIReader:
                 spoke |= self._add(choice.delta, keep=choice.index == 0)
             elif choice.text:
                 spoke = True
-                self._keep(_TEXT, "text", choice.text, choice.index)
+                self.keep_text(choice.text, choice.index)
         self._report(answer)
         return spoke
 
@@ -88,7 +88,7 @@ class OpenAIReader:
             if choice.message is not None:
                 self._add(choice.message, keep=choice.index == 0)
             elif choice.text:
-                self._keep(_TEXT, "text", choice.text, choice.index)
+                self.keep_text(choice.text, choice.index)
         self._report(answer)
 
     def reply(self) -> Reply | None:
@@ -99,9 +99,10 @@ class OpenAIReader:
         self.outcome.terminal = True
         self.outcome.finish_reason = self.outcome.finish_reason or (reason and reason[:64])
 
-    def _keep(self, key: int, kind: PartKind, text: str, index: int) -> None:
+    def keep_text(self, text: str, index: int = 0) -> None:
+        """Add to the text of the first choice."""
         if index == 0:
-            self._parts.add(key, kind, text)
+            self._parts.add(_TEXT, "text", text)
 
     def _add(self, delta: _Delta, *, keep: bool) -> bool:
         """Whether the delta carried a token; role-only and empty ones do not."""

@@ -7,6 +7,7 @@ without name or parameters (`web_search`) and nested ones (`namespace`) are ordi
 from hashlib import sha1
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Raw
 
 from services.proxy import cut
@@ -93,5 +94,5 @@ def _rest(fields: dict[str, Raw]) -> bytes:
         data = bytes(fields[key])
         if key in _OWN_KEYS or key in _SCHEMA_KEYS or data in (b"null", b'"function"'):
             continue
-        rest.append(b'"%b":%b' % (encode(key), data))
+        rest.append(b"%b:%b" % (msgspec.json.encode(key), data))
     return b"{%b}" % b",".join(rest) if rest else b""

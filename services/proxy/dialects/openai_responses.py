@@ -1,0 +1,93 @@
+"""OpenAI's Responses API: every item of `input` is a chunk of its own, calls and their outputs included."""
+
+import msgspec
+from msgspec import Raw
+
+from services.proxy import cut
+from services.proxy.dialects import build
+from services.proxy.dialects.base import Family
+from services.proxy.dialects.content import Block, Function, call_sections, content_sections, encode
+from services.proxy.dialects.envelope import Envelope
+from services.proxy.dialects.listed import ListDialect
+from services.proxy.dialects.normal import Digest, digest
+from services.proxy.dialects.responses_answer import ResponsesReader
+from services.proxy.dialects.tap import AnswerTap
+from services.proxy.prompt import Prompt, Section
+
+
+class ResponsesBody(Envelope, gc=False):
+    """A body whose list is ``input``."""
+
+    items: list[Raw] | str | None = msgspec.field(default=None, name="input")
+
+
+class Item(msgspec.Struct, gc=False):
+    """One item. Its `id`, `call_id` and `status` are not read: they reach no template."""
+
+    type: str | None = None
+    role: str | None = None
+    name: str | None = None
+    content: str | list[Block] | None = None
+    arguments: Raw = cut.NONE
+    input: Raw = cut.NONE
+    output: str | list[Block] | None = None
+    summary: list[Block] | None = None
+
+
+_item = msgspec.json.Decoder(Item)
+_NOT_CONTENT = frozenset({"id", "call_id", "status", "type", "encrypted_content"})
+
+
+class OpenAIResponses(ListDialect):
+    """``POST /v1/responses``."""
+
+    name = "openai_responses"
+    family: Family = "openai"
+    list_name = "input"
+    envelope = msgspec.json.Decoder(ResponsesBody)
+
+    def parts(self, envelope: Envelope) -> build.Parts:
+        """Everything but the input."""
+        return super().parts(envelope)._replace(system=envelope.instructions)
+
+    def items(self, envelope: Envelope) -> list[Raw]:
+        """The input's items; a plain text is one user message."""
+        if isinstance(envelope.items, str):
+            return [Raw(msgspec.json.encode({"role": "user", "content": envelope.items}))]
+        return envelope.items or []
+
+    def entry(self, raw: Raw | bytes) -> tuple[str, list[Section]]:
+        """One item's role and sections; a call is `.name` and `.arguments`, an output the text itself."""
+        item = cut.decode(_item, raw)
+        if item.type in (None, "message"):
+            return (item.role or "").lower(), content_sections(item.content)
+        if item.type in ("function_call", "custom_tool_call"):
+            call = Function(name=item.name, arguments=item.arguments, input=item.input)
+            return "assistant", call_sections("", call)
+        if item.type in ("function_call_output", "custom_tool_call_output"):
+            return "tool", content_sections(item.output, "tool")
+        if item.type == "reasoning":
+            return "assistant", _thoughts(item)
+        return _unknown(item.type or "", raw)
+
+    def digests(self, raws: "list[Raw]") -> list[Digest]:  # type: ignore[override]
+        """The digests of items, in order."""
+        return [digest(*self.opaque(raw)) for raw in raws]
+
+    def tap(self, prompt: Prompt | None, content_type: str, content_encoding: str) -> AnswerTap:
+        """A listener for the answer."""
+        del prompt, content_type
+        return AnswerTap(ResponsesReader(self.opaque), content_encoding, lines=False)
+
+
+def _thoughts(item: Item) -> list[Section]:
+    blocks = [*(item.summary or ()), *(item.content if isinstance(item.content, list) else ())]
+    return [Section(".reasoning", "reasoning", encode(block.text)) for block in blocks if block.text]
+
+
+def _unknown(kind: str, raw: Raw | bytes) -> tuple[str, list[Section]]:
+    """Items of other types (web searches, shell calls): one JSON text of what is not an id."""
+    fields = {key: item for key, item in cut.members(raw).items() if key not in _NOT_CONTENT}
+    rest = b",".join(b"%b:%b" % (msgspec.json.encode(key), bytes(fields[key])) for key in sorted(fields))
+    role = "tool" if kind.endswith("_output") else "assistant"
+    return role, [Section("", "json", b"%b{%b}" % (encode(kind), rest))]

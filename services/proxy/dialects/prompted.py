@@ -1,0 +1,107 @@
+"""What the dialects with one prompt text have in common; pure, owns no state.
+
+The prompt is one chunk. Its raw form is an object of the members that make it up, so that its sections can be
+read again: the text, and where they are sent a suffix, a template, Ollama's old context and images.
+"""
+
+from typing import ClassVar
+
+import msgspec
+from msgspec import Raw
+
+from services.proxy import cut
+from services.proxy.dialects import build
+from services.proxy.dialects.base import Family
+from services.proxy.dialects.content import encode, media_digest
+from services.proxy.dialects.envelope import Envelope, engine_of, hints_of, model_of, params_of
+from services.proxy.dialects.listed import ListDialect
+from services.proxy.dialects.normal import digest
+from services.proxy.prompt import Chunk, ChunkKind, Prompt, RequestKind, Section
+
+_PARTS = ("prompt", "suffix", "template", "context", "images")
+
+
+class PromptDialect:
+    """The request side of a dialect whose prompt is a text (or tokens)."""
+
+    name: str
+    family: Family = "openai"
+    kind: RequestKind = "generation"
+    list_name: str = "messages"
+    envelope: ClassVar[msgspec.json.Decoder[Envelope]] = msgspec.json.Decoder(Envelope)
+
+    def parts(self, envelope: Envelope) -> build.Parts:
+        """Everything but the prompt."""
+        return build.Parts(
+            kind=self.kind,
+            model=model_of(envelope),
+            stream=cut.flag_of(envelope.stream) is True,
+            params=params_of(envelope),
+            tools=cut.NONE,
+            system=cut.NONE,
+            hints=hints_of(envelope),
+            engine=engine_of(envelope),
+        )
+
+    def read(self, body: bytes, backend: str) -> Prompt:
+        """Understand a body; raises `UnparsedError`."""
+        envelope = cut.decode(self.envelope, body)
+        parts = self.parts(envelope)
+        system = _system(parts.system)
+        chunks = [] if parts.kind == "management" else [_prompt_chunk(envelope)]
+        prompt = build.assemble(self.name, self.list_name, parts, None, system, chunks)
+        prompt.first_hash = None
+        prompt.prefixes = build.chain(backend, parts.model, (chunk.hash for chunk in prompt.chunks))
+        return prompt
+
+    def sections(self, kind: ChunkKind, raw: bytes) -> list[Section]:
+        """The sections of a chunk in prompt order."""
+        if kind == "params":
+            return build.params_sections(raw)
+        if kind == "system":
+            return build.number_system([_TEXT.system_part(part) for part in cut.elements(raw)])
+        return _prompt_sections(cut.members(raw))
+
+
+_TEXT = ListDialect()
+
+
+def _system(raw: Raw) -> build.System | None:
+    if not cut.text_of(raw):
+        return None
+    return build.System(digest("system", build.number_system([_TEXT.system_part(raw)])), [raw])
+
+
+def _prompt_chunk(envelope: Envelope) -> Chunk:
+    fields = {name: getattr(envelope, name) for name in _PARTS if cut.is_set(getattr(envelope, name))}
+    found = digest("prompt", _prompt_sections(fields))
+    raw = b"{%b}" % b",".join(b'"%b":%b' % (name.encode(), bytes(item)) for name, item in fields.items())
+    return Chunk("prompt", -1, "user", found.hash, found.size, found.wide, found.media, raw)
+
+
+def _prompt_sections(fields: dict[str, Raw]) -> list[Section]:
+    sections = []
+    for name, raw in fields.items():
+        path = "prompt" if name == "prompt" else f"prompt.{name}"
+        if name == "images":
+            sections += _images(path, raw)
+        else:
+            sections += _text(path, raw)
+    return sections
+
+
+def _text(path: str, raw: Raw) -> list[Section]:
+    """A text; a list of one text is that text; tokens and everything else are JSON as received."""
+    text = cut.text_of(raw)
+    if text is None and cut.first_byte(raw) == b"[":
+        items = cut.elements(raw)
+        text = cut.text_of(items[0]) if len(items) == 1 else None
+    if text is None:
+        return [Section(path, "json", bytes(raw))]
+    return [Section(path, "text", encode(text))] if text else []
+
+
+def _images(path: str, raw: Raw) -> list[Section]:
+    items = cut.elements(raw) if cut.first_byte(raw) == b"[" else []
+    texts = [cut.text_of(item) for item in items]
+    return [Section(f"{path}[{k}]", "media", media_digest(text)) for k, text in enumerate(texts) if text]
