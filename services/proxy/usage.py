@@ -1,8 +1,8 @@
 """What an answer's counters mean: prompt, cached and generated tokens, load and prefill times. Pure.
 
-The same names mean different things by API, engine and version; all of that knowledge is here. Three states are
-kept apart: reported above zero, reported as zero, and not reported (None), because several servers leave a count
-out, or send a constant zero, whatever they reused.
+The same names mean different things by API, engine and version; all of that knowledge is here. Three states
+are kept apart: reported above zero, reported as zero, and not reported (None), because several servers leave
+a count out, or send a constant zero, whatever they reused.
 """
 
 from typing import NamedTuple

@@ -18,7 +18,7 @@ from services.proxy.prompt import Prompt
 
 
 class Anthropic(ListDialect):
-    """``POST /v1/messages``. Claude Code's in-band system messages count as messages once a turn came before."""
+    """``POST /v1/messages``. In-band system messages are system text only before the first turn."""
 
     name = "anthropic"
     family: Family = "anthropic"

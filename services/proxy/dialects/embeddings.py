@@ -1,4 +1,4 @@
-"""Embeddings in every shape: read only for the model they occupy and what they cost. Their texts are no prompt."""
+"""Embeddings in every shape: read for the model they occupy and what they cost, not for their texts."""
 
 import msgspec
 from msgspec import Raw

@@ -84,7 +84,7 @@ class ListDialect:
         return found
 
     def leading(self, field: Raw, items: list[Raw]) -> tuple[int, build.System | None]:
-        """How many items belong to the system section, and that section with the API's own field before them."""
+        """How many items belong to the system section, and that section, the API's own field first."""
         raws: list[Raw] = []
         parts: list[list[Section]] = []
         if cut.is_set(field):
@@ -123,7 +123,12 @@ class ListDialect:
             for i, (found, raw) in enumerate(zip(self.digests(items[lead:]), items[lead:], strict=True))
         ]
         prompt = build.assemble(
-            self.name, self.list_name, parts, self.read_tools(parts.tools), system, chunks
+            self.name,
+            self.list_name,
+            parts,
+            tools=self.read_tools(parts.tools),
+            system=system,
+            messages=chunks,
         )
         prompt.message_count = len(items)
         prompt.prefixes = build.chain(backend, parts.model, (chunk.hash for chunk in prompt.chunks))

@@ -49,7 +49,7 @@ class PromptDialect:
         parts = self.parts(envelope)
         system = _system(parts.system)
         chunks = [] if parts.kind == "management" else [_prompt_chunk(envelope)]
-        prompt = build.assemble(self.name, self.list_name, parts, None, system, chunks)
+        prompt = build.assemble(self.name, self.list_name, parts, tools=None, system=system, messages=chunks)
         prompt.first_hash = None
         prompt.prefixes = build.chain(backend, parts.model, (chunk.hash for chunk in prompt.chunks))
         return prompt

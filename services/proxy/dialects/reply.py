@@ -32,7 +32,7 @@ class Part(msgspec.Struct, gc=False):
 
 
 class ReplyParts:
-    """Collects an answer's blocks by key, in the order in which the keys appear (or the keys' own, if sorted)."""
+    """Collects an answer's blocks by key; they stand in the order of their keys."""
 
     def __init__(self) -> None:
         self.parts: dict[int, Part] = {}
@@ -56,7 +56,7 @@ class ReplyParts:
             part.pieces.append(text)
 
     def reply(self) -> Reply | None:
-        """The blocks as sections of a message, by the rules of request content; None where nothing was said."""
+        """The blocks as sections of a message, by the rules of request content; None if nothing was said."""
         parts = [self.parts[key] for key in sorted(self.parts)]
         several = sum(part.kind == "text" for part in parts) > 1
         sections: list[Section] = []

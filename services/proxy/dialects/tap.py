@@ -29,7 +29,7 @@ class Reader(Protocol):
     outcome: Outcome
 
     def event(self, name: bytes, data: bytes) -> bool:
-        """Take one event; whether it carried generated text, reasoning or a tool call. May raise on bad JSON."""
+        """Take one event; whether it carried generated text, reasoning or a call. May raise on bad JSON."""
 
     def whole(self, data: bytes) -> None:
         """Take an answer in one piece. May raise on bad JSON."""

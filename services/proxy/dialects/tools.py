@@ -59,7 +59,7 @@ def tools_sections(raw: Raw | bytes) -> list[Section]:
 
 
 def tool_sections(path: str, raw: Raw | bytes) -> list[Section]:
-    """One definition: name, description, parameters, nested tools, and whatever else it has as one JSON text."""
+    """One definition: name, description, parameters, nested tools, and all else as one JSON text."""
     fields = cut.members(raw)
     function = fields.get("function")
     if function is not None and cut.first_byte(function) == b"{":
@@ -88,7 +88,7 @@ def _nested(path: str, fields: dict[str, Raw]) -> list[Section]:
 
 
 def _rest(fields: dict[str, Raw]) -> bytes:
-    """Keys that some template may print as well, in an order of our own; `type: function` is everyone's default."""
+    """Keys that a template may print as well, in an order of our own; `type: function` is the default."""
     rest = []
     for key in sorted(fields):
         data = bytes(fields[key])
