@@ -1,0 +1,116 @@
+"""The outermost application: decides once, on the raw path, whether a request is ours or the backend's.
+
+Litestar serves what lies below the reserved prefix. Everything else is carried by `forward` without a router
+in between: that path is what the product is measured by.
+"""
+
+import contextlib
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+from litestar import Litestar
+
+from services.proxy import errors
+from services.proxy.admin import create_admin
+from services.proxy.context import Context, Destination, close_context, open_context
+from services.proxy.departure import Receive
+from services.proxy.errors import RefusedError
+from services.proxy.forward import Passage, Scope
+from services.proxy.guard import Guard
+from services.proxy.headers import Headers
+from services.proxy.relay import Send
+from services.settings import Settings
+
+PREFIX = b"/metalanchor"
+# One spelling reaches our own routes: no escapes, no empty or dot segments, which a router might tidy up.
+PLAIN = re.compile(rb"/metalanchor(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._~-]+)*/?\Z")
+STOP_S = 2.0
+
+
+class Gate:
+    """The ASGI application over an open context."""
+
+    def __init__(self, ctx: Context, admin: Litestar) -> None:
+        self._ctx, self._admin = ctx, admin
+        self._guard = Guard(ctx.settings)
+        self._first = next(iter(ctx.destinations.values()))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        raw: bytes = scope["raw_path"]
+        if raw.startswith(PREFIX) and raw[len(PREFIX) : len(PREFIX) + 1] in (b"", b"/"):
+            await self._serve_own(scope, receive, send)
+        else:
+            await Passage(self._ctx, self._guard, self._destination(scope), scope, receive, send).run()
+
+    def _destination(self, scope: Scope) -> Destination:
+        """The backend of the port that the request came in on."""
+        if len(self._ctx.destinations) == 1 or not scope.get("server"):
+            return self._first
+        return self._ctx.destinations.get(int(scope["server"][1]), self._first)
+
+    async def _serve_own(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            scope["headers"] = self._admit_own(scope)
+        except RefusedError as error:
+            await _refuse(error, scope, send)
+            return
+        await self._admin(scope, receive, send)  # type: ignore[arg-type]
+
+    def _admit_own(self, scope: Scope) -> Headers:
+        """The headers of a request that may use our own routes, without the token."""
+        self._guard.check_host(scope["headers"])
+        self._guard.check_origin(scope["headers"])
+        headers = self._guard.admit(scope["headers"])
+        if scope["type"] != "http" or not PLAIN.match(scope["raw_path"]):
+            raise RefusedError(404, "not_found", "There is no such route.")
+        return headers
+
+
+async def _refuse(error: RefusedError, scope: Scope, send: Send) -> None:
+    if scope["type"] != "http":
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    headers, body = errors.answer(error, "")
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+@contextlib.asynccontextmanager
+async def open_app(settings: Settings) -> AsyncIterator[tuple[Gate, Context]]:
+    """The application with all its parts open; leaving it ends live flows and carries out their rows.
+
+    Raises `SettingsError` where the configuration cannot be used.
+    """
+    ctx = await open_context(settings)
+    try:
+        admin = create_admin(ctx)
+        async with admin.lifespan():
+            yield Gate(ctx, admin), ctx
+    finally:
+        await close_context(ctx, STOP_S)
+
+
+def create_app(settings: Settings) -> Any:
+    """The application for any ASGI server that runs the lifespan protocol."""
+    stack = contextlib.AsyncExitStack()
+    gate: Gate | None = None
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal gate
+        if scope["type"] != "lifespan":
+            assert gate is not None
+            await gate(scope, receive, send)
+            return
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                gate, _ = await stack.enter_async_context(open_app(settings))
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await stack.aclose()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    return app

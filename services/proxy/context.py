@@ -1,0 +1,138 @@
+"""The long-lived parts of one proxy process, in one plain struct; opened by the lifespan, closed by it.
+
+Nothing here is global: two contexts may live in one process, as they do in tests.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+
+from services.proxy.admin.metrics import Metrics
+from services.proxy.analysis import Analyser
+from services.proxy.backend import Backend, backend_name
+from services.proxy.endings import Endings
+from services.proxy.explain import Explanations
+from services.proxy.key import load_key
+from services.proxy.live import Live
+from services.proxy.outbox import Outbox
+from services.proxy.probe import BackendWatcher
+from services.proxy.speed import Speeds
+from services.proxy.state import open_state
+from services.proxy.state.base import State
+from services.proxy.texts import Texts
+from services.proxy.tokens import Estimator
+from services.proxy.upstream import make_upstream
+from services.proxy.upstream.base import Upstream
+from services.settings import BackendSetting, Settings
+
+# Where Ollama listens; it is the server most people have, and the one that a proxy without a setting serves.
+DEFAULT_BACKEND = "http://127.0.0.1:11434"
+
+
+class Destination(msgspec.Struct, kw_only=True):
+    """A backend, the connections to it, and how it is written to. `port` is the one that serves it."""
+
+    port: int
+    backend: Backend
+    upstream: Upstream
+    watcher: BackendWatcher
+    authority: bytes
+    base_path: bytes
+
+
+class Context(msgspec.Struct, kw_only=True):
+    """Everything a request needs that outlives it."""
+
+    settings: Settings
+    key: bytes
+    state: State
+    texts: Texts
+    estimator: Estimator
+    speeds: Speeds
+    analyser: Analyser
+    outbox: Outbox
+    metrics: Metrics
+    explanations: Explanations
+    endings: Endings
+    live: Live
+    destinations: dict[int, Destination]
+    tasks: set["asyncio.Task[Any]"]
+
+    @property
+    def backends(self) -> list[Backend]:
+        """The backends in the order of the configuration."""
+        return [destination.backend for destination in self.destinations.values()]
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Run something beside the request that started it; it ends with the process at the latest."""
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+
+def backend_settings(settings: Settings) -> list[BackendSetting]:
+    """The configured backends with the port that serves each; without a table the one of the environment.
+
+    The first takes METALANCHOR_PORT unless it names its own.
+    """
+    rows = list(settings.backend)
+    if settings.backend_url or not rows:
+        url = settings.backend_url or DEFAULT_BACKEND
+        rows.insert(0, BackendSetting(name=backend_name(url), url=url, kind=settings.backend_kind))
+    rows[0] = msgspec.structs.replace(rows[0], port=rows[0].port or settings.port)
+    return rows
+
+
+async def open_context(settings: Settings) -> Context:
+    """Build and start every part. Raises `SettingsError` where the configuration cannot be used."""
+    key = load_key(settings)
+    ctx = Context(
+        settings=settings,
+        key=key,
+        state=open_state(settings, key),
+        texts=Texts(settings.state_max_bytes, settings.text_ttl, settings.keep_text),
+        estimator=Estimator(),
+        speeds=Speeds(),
+        analyser=Analyser(settings.state_max_bytes),
+        outbox=Outbox(settings),
+        metrics=Metrics(),
+        explanations=Explanations(settings.text_ttl, enabled=settings.keep_text),
+        endings=Endings(),
+        live=Live(),
+        destinations={row.port or settings.port: _destination(row) for row in backend_settings(settings)},
+        tasks=set(),
+    )
+    await ctx.outbox.start()
+    await ctx.state.start()
+    for destination in ctx.destinations.values():
+        ctx.spawn(destination.watcher.run())
+    return ctx
+
+
+async def close_context(ctx: Context, timeout_s: float) -> None:
+    """End what is under way, carry out every row, let go of everything; within about `timeout_s`."""
+    await ctx.live.stop(timeout_s / 4)
+    for task in list(ctx.tasks):
+        task.cancel()
+    await ctx.outbox.drain(timeout_s / 2)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s / 4):
+            await ctx.state.close()
+    for destination in ctx.destinations.values():
+        await destination.upstream.close()
+
+
+def _destination(row: BackendSetting) -> Destination:
+    backend = Backend(name=row.name, url=row.url, kind=None if row.kind == "auto" else row.kind)
+    return Destination(
+        port=row.port or 0,
+        backend=backend,
+        upstream=make_upstream(row.url),
+        watcher=BackendWatcher(backend, row.kind),
+        authority=backend.authority.encode(),
+        base_path=backend.base_path.encode(),
+    )

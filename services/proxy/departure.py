@@ -1,0 +1,46 @@
+"""Notices that the client left, in every phase: owns the one pending `receive()` of a request.
+
+granian swallows sends to a client that is gone; only `receive()` tells. It is watched through a callback, not
+a task: this is on the path of every request.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+
+class Departure:
+    """Calls `left` once when the client goes before `ended` is set."""
+
+    __slots__ = ("_left", "_pending", "_receive", "ended")
+
+    def __init__(self, receive: Receive, left: Callable[[], None]) -> None:
+        self._receive, self._left = receive, left
+        self._pending: Any = None
+        self.ended = False
+
+    def watch(self) -> None:
+        """Start watching; the request's body must have been read, or be without one."""
+        pending: Any = self._receive()
+        if not hasattr(pending, "add_done_callback"):  # a coroutine, or granian's already finished answer
+            pending = asyncio.ensure_future(_await(pending))
+        self._pending = pending
+        pending.add_done_callback(self._done)
+
+    def _done(self, future: Any) -> None:
+        if self.ended:
+            if isinstance(future, asyncio.Future) and not future.cancelled():
+                future.exception()
+            return
+        message = cast("dict[str, Any]", future.result())
+        if message["type"] == "http.disconnect":
+            self.ended = True
+            self._left()
+        else:
+            self.watch()
+
+
+async def _await(awaitable: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+    return await awaitable

@@ -1,0 +1,78 @@
+"""The steps around the wire: what a body says, where it stands, and what its answer leaves behind.
+
+Owns nothing. Whatever goes wrong in here costs a request its verdict, never its answer: an error is reported
+once by its kind and place, without its text, which may quote a prompt.
+"""
+
+import asyncio
+import logging
+
+from services.proxy.context import Context
+from services.proxy.dialects.base import Dialect, UnparsedError
+from services.proxy.flow import Flow
+from services.proxy.identity import identify
+from services.proxy.place import marks_of, place, query_of
+from services.proxy.prompt import Prompt
+from services.proxy.settle import foresee, settle, settled_of
+
+log = logging.getLogger("metalanchor")
+
+# Analysing runs at some 200 MB/s: up to here it holds the event loop for about a millisecond, less than a
+# thread's round trip costs under load.
+INLINE_BYTES = 256 << 10
+# The state keeps its own budget; this is what a request waits at most if that fails.
+PLACE_S = 0.05
+
+
+async def understand(flow: Flow, body: bytes, ctx: Context) -> None:
+    """Read, identify, place: fills the flow as far as the body allows."""
+    try:
+        if flow.dialect is not None:
+            flow.prompt = await _read(flow.dialect, body, flow.backend.name, ctx)
+        flow.identity = identify(flow.headers, flow.prompt, ctx.key, ctx.settings.tenant_header)
+        if flow.prompt is None:
+            return
+        # A task of its own: a client that leaves must not cancel a Redis call half way (redis/redis-py#2624).
+        placing = ctx.spawn(place(flow, ctx))
+        await asyncio.wait({placing}, timeout=PLACE_S)
+        if placing.done():
+            placing.result()
+        foresee(flow, ctx)
+    except UnparsedError:
+        flow.error = "unparsed"
+        flow.identity = identify(flow.headers, None, ctx.key, ctx.settings.tenant_header)
+    except Exception as error:  # noqa: BLE001 see above
+        report("reading a request", error)
+
+
+async def _read(dialect: Dialect, body: bytes, backend: str, ctx: Context) -> Prompt:
+    if len(body) <= INLINE_BYTES:
+        return ctx.analyser.read(dialect, body, backend)
+    return await asyncio.to_thread(ctx.analyser.read, dialect, body, backend)
+
+
+def conclude(flow: Flow, ctx: Context) -> None:
+    """Settle the flow with what its answer told."""
+    try:
+        settle(flow, ctx)
+    except Exception as error:  # noqa: BLE001 see above
+        report("settling a request", error)
+
+
+async def remember(flow: Flow, ctx: Context) -> None:
+    """Leave in the shared state what became of a request; after its answer, off everyone's path."""
+    try:
+        query = query_of(flow, ctx.settings, ctx.estimator)
+        marks = await asyncio.to_thread(marks_of, flow, ctx)
+        await ctx.state.settle(query, settled_of(flow, ctx.key), marks)
+    except Exception as error:  # noqa: BLE001 see above
+        report("remembering a request", error)
+
+
+def report(doing: str, error: BaseException) -> None:
+    """Say that something of ours failed: what, which kind of error, and where; never its text."""
+    place_ = error.__traceback__
+    while place_ is not None and place_.tb_next is not None:
+        place_ = place_.tb_next
+    where = f"{place_.tb_frame.f_code.co_filename}:{place_.tb_lineno}" if place_ else "unknown place"
+    log.error("%s failed: %s at %s", doing, type(error).__name__, where)
