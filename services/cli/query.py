@@ -1,0 +1,50 @@
+"""``metalanchor query``: one read-only SQL statement on the history."""
+
+import csv
+import sys
+from typing import Any
+
+import click
+
+from services.cli.errors import Failure
+from services.cli.history import history_errors
+from services.cli.output import as_json, cell, print_json, print_rows
+from services.settings import load
+
+
+@click.command()
+@click.argument("sql")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+@click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="Rows at most.")
+@click.option(
+    "--timeout", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Seconds at most."
+)
+@as_json
+def query(sql: str, as_csv: bool, limit: int, timeout: float, as_json: bool) -> None:
+    """Run one read-only SQL statement on the history.
+
+    The table is `requests`, one row a request; it cannot be written, and no other file can be read.
+    """
+    settings = load()
+    with history_errors():
+        from services.history.console import SqlError, run_sql  # noqa: PLC0415 - SQLAlchemy is slow to import
+
+        try:
+            found = run_sql(settings.database, sql, limit, timeout)
+        except SqlError as error:
+            raise Failure(str(error)) from None
+    rows = [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
+    if as_json:
+        print_json({"items": rows, "truncated": found["truncated"]})
+    elif as_csv:
+        _print_csv(found)
+    else:
+        print_rows(rows, found["columns"])
+    if found["truncated"] and not as_json:
+        click.echo(f"Cut after {limit} rows; --limit sets another number.", err=True)
+
+
+def _print_csv(found: dict[str, Any]) -> None:
+    writer = csv.writer(sys.stdout)
+    writer.writerow(found["columns"])
+    writer.writerows([cell(value) for value in row] for row in found["rows"])
