@@ -8,8 +8,9 @@ anything.
 from typing import Protocol
 
 from services.proxy.causes.find import foreseen, scene_of, settled
-from services.proxy.causes.misses import expected
+from services.proxy.causes.misses import expected, reply_tokens
 from services.proxy.causes.scene import Scene
+from services.proxy.endings import Endings
 from services.proxy.explain import Explanations
 from services.proxy.flow import Flow, Measured
 from services.proxy.replies import reply_digests
@@ -34,10 +35,13 @@ class Knowledge(Protocol):
     estimator: Estimator
     speeds: Speeds
     explanations: Explanations
+    endings: Endings
 
 
 def foresee(flow: Flow, ctx: Knowledge) -> None:
     """Name the causes known before the answer; fills `flow.causes`."""
+    if flow.sighting is not None:
+        ctx.endings.complete(flow.sighting)
     scene = scene_of(flow, ctx.texts)
     if scene is not None:
         flow.causes = foreseen(scene, flow, ctx.texts, ctx.key)
@@ -48,6 +52,7 @@ def settle(flow: Flow, ctx: Knowledge) -> None:
     if flow.outcome is not None and flow.dialect is not None:
         flow.measured = measure(flow.outcome, flow.dialect, flow.backend)
     if flow.verdict is None or flow.prompt is None:
+        ctx.endings.put(settled_of(flow, ctx.key))
         return
     if not flow.causes:
         foresee(flow, ctx)
@@ -58,6 +63,7 @@ def settle(flow: Flow, ctx: Knowledge) -> None:
         flow.lost_tokens = lost_tokens(scene, flow, ctx.estimator)
         flow.lost_ms = lost_ms(flow, ctx.speeds)
     _learn(flow, ctx)
+    ctx.endings.put(settled_of(flow, ctx.key))
     ctx.explanations.put(flow)
 
 
@@ -76,13 +82,14 @@ def settled_of(flow: Flow, key: bytes) -> Settled:
         output=outcome.output_hash if outcome else None,
         reply=reply_digests(outcome.reply, key) if outcome else [],
         temperature=flow.prompt.engine.temperature if flow.prompt else None,
+        completion_tokens=measured.completion_tokens,
     )
 
 
 def lost_tokens(scene: Scene, flow: Flow, estimator: Estimator) -> int | None:
     """Tokens prefilled that need not have been, had the first cause not been there; None where unknown."""
     first = headline(flow.causes)
-    if first is None:
+    if first is None or first.code == "model_switch":
         return None
     total = (scene.measured.prompt_tokens if scene.measured else None) or scene.verdict.prompt_estimate
     cached = scene.cached
@@ -93,7 +100,7 @@ def lost_tokens(scene: Scene, flow: Flow, estimator: Estimator) -> int | None:
         if cached is not None:
             tokens += max(0, expected(scene)[0] - cached)
     elif cached is not None:
-        tokens = max(0, expected(scene)[0] - cached)
+        tokens = max(0, expected(scene)[0] + reply_tokens(scene, first.code) - cached)
     elif scene.verdict.parent is not None and first.code in (
         "model_reload",
         "model_unloaded",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from services.proxy.causes.eviction import eviction
-from services.proxy.causes.misses import engine_cause, shortfall
+from services.proxy.causes.misses import engine_cause, reply_missed, shortfall
 from services.proxy.causes.notes import notes, spelling
 from services.proxy.causes.residency import residency
 from services.proxy.causes.scene import Scene
@@ -65,26 +65,36 @@ def settled(scene: Scene, flow: Flow, before: list[Cause]) -> list[Cause]:
     if scene.prompt.kind != "generation":
         return _ordered(residency(scene), text, notes(scene, flow))
     resident = residency(scene)
-    missing = 0 if resident else shortfall(scene)
-    engine: list[Cause] = []
-    if missing:
-        engine = eviction(scene)
-        if not engine and not _upgrade(text):
-            cause = engine_cause(scene, missing)
-            engine = [cause] if cause else []
+    engine = [] if resident else _engine(scene, text)
     return _ordered(resident, [*text, *engine], notes(scene, flow))
 
 
-def _upgrade(text: list[Cause]) -> bool:
-    """Turn risks into losses, since measured reuse shows that they cost; whether one explains the miss."""
-    if any(cause.severity == "break" for cause in text):
-        return False
-    found = False
-    for cause in text:
-        if cause.severity == "risk":
-            cause.severity = "loss"
-            found = True
-    return found
+def _engine(scene: Scene, text: list[Cause]) -> list[Cause]:
+    """What explains reuse below prediction; risks of the text that do become losses."""
+    missing = shortfall(scene)
+    params = [cause for cause in text if cause.severity == "risk" and cause.code == "template_param_changed"]
+    replies = [cause for cause in text if cause.severity == "risk" and cause.code != "template_param_changed"]
+    if not missing:
+        return _upgraded([cause for cause in replies if reply_missed(scene, cause.code)])
+    if found := eviction(scene):
+        return found
+    if params and not _broken(text):
+        return _upgraded(params)
+    cause = engine_cause(scene, missing)
+    if cause is not None and cause.code == "engine_unknown" and replies:
+        return _upgraded(replies)
+    return [cause] if cause else []
+
+
+def _upgraded(risks: list[Cause]) -> list[Cause]:
+    """Make losses of risks that the measured reuse bears out; they add no cause of their own."""
+    for cause in risks:
+        cause.severity = "loss"
+    return []
+
+
+def _broken(text: list[Cause]) -> bool:
+    return any(cause.severity == "break" for cause in text)
 
 
 def _ordered(resident: list[Cause], text: list[Cause], late: list[Cause]) -> list[Cause]:

@@ -18,6 +18,10 @@ SUFFIX_SLACK = 2  # tokens below the parent's own count that already betray a di
 GRANULES = {"vllm": 16, "openai": 128, "ds4": 2_048}  # tokens a block; BACKENDS: vLLM default, OpenAI, ds4
 LEAST = {"openai": 1_024, "anthropic": 1_024, "ds4": 512}  # tokens below which these keep nothing
 LARGEST_GRANULE = 1_024  # blocks of vLLM's hybrid models
+PROMPT_ONLY = frozenset({"openai", "anthropic"})  # keep what was sent, not what they generated
+REPLY_CODES = frozenset({"reasoning_dropped_by_client", "tool_args_reserialised", "reply_altered_by_client"})
+LONG_REPLY = 32  # tokens of an answer from which a trimmed blank or a changed word in it is worth naming
+SHORT_REPLY = 1  # a part that was dropped or spelt anew is named whatever its length
 THINKING_OFF = frozenset({b"false", b'"none"', b'"off"', b'"disabled"', b"0"})
 THINKING = ("think", "thinking", "enable_thinking", "reasoning_effort", "reasoning.effort", "thinking.type")
 
@@ -42,6 +46,26 @@ def shortfall(scene: Scene) -> int:
     if missing <= max(MINIMUM, tokens * (EXACT_SLACK if counted else ESTIMATE_SLACK)):
         return missing if counted and _suffix_differs(scene, missing) else 0
     return missing
+
+
+def reply_missed(scene: Scene, code: str) -> bool:
+    """Whether the parent's prompt was reused but its answer, replayed otherwise than relayed, was not."""
+    settled = scene.parent.settled if scene.parent else None
+    if settled is None or settled.prompt_tokens is None or scene.cached is None:
+        return False
+    reply, found = settled.completion_tokens or 0, scene.cached - settled.prompt_tokens
+    least = LONG_REPLY if code == "reply_altered_by_client" else SHORT_REPLY
+    return scene.backend.kind not in PROMPT_ONLY and reply >= least and 2 * found < reply
+
+
+def reply_tokens(scene: Scene, code: str) -> int:
+    """Tokens of the parent's answer that would have been reused, had this cause not been there."""
+    settled = scene.parent.settled if scene.parent else None
+    return (
+        (settled.completion_tokens or 0)
+        if settled and reply_missed(scene, code) and code in REPLY_CODES
+        else 0
+    )
 
 
 def engine_cause(scene: Scene, missing: int) -> Cause | None:

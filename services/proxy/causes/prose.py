@@ -49,7 +49,9 @@ def is_attribution(change: Change) -> bool:
 
 def is_timestamp(change: Change) -> bool:
     """A clock: both sides are time-shaped, to the minute or finer. Other edits may follow it."""
-    return bool(change.shapes) and change.shapes[0] == "time" and not _all_in_workspace(change)
+    if not change.shapes or change.shapes[0] not in ("time", "date") or _all_in_workspace(change):
+        return False
+    return "time" in change.shapes
 
 
 def is_date(change: Change) -> bool:
