@@ -66,18 +66,19 @@ class Courier:
         while not self._stopping.is_set():
             self._look()
             self._replay()
-            self._some.wait(IDLE_S)
-            if self._buffer:
-                self._full.wait(GATHER_S)
+            if not self._buffer:
+                self._some.wait(IDLE_S)
             self._some.clear()
+            whole = bool(self._buffer) and self._full.wait(GATHER_S)
             self._full.clear()
-            self._carry()
-        self._carry()
+            self._carry(whole=whole)
+        self._carry(whole=False)
         self.spool.close()
         self.queue.close()
 
-    def _carry(self) -> None:
-        while batch := self._buffer.take():
+    def _carry(self, *, whole: bool) -> None:
+        """Carry the rows that wait; with `whole` only full batches, the rest waits for company."""
+        while (not whole or self._buffer.batch_ready) and (batch := self._buffer.take()):
             self._hand = batch
             if self._push([row for _, row in batch]):
                 self._release(batch)

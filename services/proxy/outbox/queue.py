@@ -79,7 +79,9 @@ class RecordQueue:
             return False
         self._worked()
         self.depth.jobs += 1
-        self.depth.bytes += JOB_OVERHEAD + len(batch) // 4
+        self.depth.bytes += JOB_OVERHEAD + len(batch)  # from above: compressed when next measured
+        if self.depth.oldest_s is None:
+            self.depth.oldest_s = 0.0
         return True
 
     def look(self) -> None:
