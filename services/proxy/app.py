@@ -19,6 +19,7 @@ from services.proxy.errors import RefusedError
 from services.proxy.forward import Passage, Scope
 from services.proxy.guard import Guard
 from services.proxy.headers import Headers
+from services.proxy.moving import leave_stand_in
 from services.proxy.relay import Send
 from services.settings import Settings
 
@@ -34,7 +35,6 @@ class Gate:
     def __init__(self, ctx: Context, admin: Litestar) -> None:
         self._ctx, self._admin = ctx, admin
         self._guard = Guard(ctx.settings)
-        self._first = next(iter(ctx.destinations.values()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -46,9 +46,11 @@ class Gate:
 
     def _destination(self, scope: Scope) -> Destination:
         """The backend of the port that the request came in on."""
-        if len(self._ctx.destinations) == 1 or not scope.get("server"):
-            return self._first
-        return self._ctx.destinations.get(int(scope["server"][1]), self._first)
+        destinations = self._ctx.destinations
+        first = next(iter(destinations.values()))
+        if len(destinations) == 1 or not scope.get("server"):
+            return first
+        return destinations.get(int(scope["server"][1]), first)
 
     async def _serve_own(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -87,6 +89,7 @@ async def open_app(settings: Settings) -> AsyncIterator[tuple[Gate, Context]]:
     try:
         admin = create_admin(ctx)
         async with admin.lifespan():
+            ctx.spawn(leave_stand_in(ctx))
             yield Gate(ctx, admin), ctx
     finally:
         await close_context(ctx, STOP_S)

@@ -103,7 +103,7 @@ async def open_context(settings: Settings) -> Context:
         explanations=Explanations(settings.text_ttl, enabled=settings.keep_text),
         endings=Endings(),
         live=Live(),
-        destinations={row.port or settings.port: _destination(row) for row in backend_settings(settings)},
+        destinations={row.port or settings.port: open_destination(row) for row in backend_settings(settings)},
         tasks=set(),
     )
     await ctx.outbox.start()
@@ -126,7 +126,8 @@ async def close_context(ctx: Context, timeout_s: float) -> None:
         await destination.upstream.close()
 
 
-def _destination(row: BackendSetting) -> Destination:
+def open_destination(row: BackendSetting) -> Destination:
+    """A backend with its own connections; its watcher is not running yet."""
     backend = Backend(name=row.name, url=row.url, kind=None if row.kind == "auto" else row.kind)
     return Destination(
         port=row.port or 0,

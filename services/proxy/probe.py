@@ -212,14 +212,20 @@ class BackendWatcher:
         self._backend = backend
         self._kind = kind
         self._wake = asyncio.Event()
+        self._retired = False
 
     def notice(self) -> None:
         """The wire failed (unreachable, reset): ask again now instead of in half a minute."""
         self._wake.set()
 
+    def retire(self) -> None:
+        """Nobody uses this backend any more: `run` returns."""
+        self._retired = True
+        self._wake.set()
+
     async def run(self) -> None:
-        """Watch until cancelled; never raises otherwise."""
-        while True:
+        """Watch until cancelled or retired; never raises otherwise."""
+        while not self._retired:
             await self.look()
             self._wake.clear()
             pause = WATCH_UP_S if self._backend.status == "up" else WATCH_DOWN_S
@@ -242,8 +248,3 @@ class BackendWatcher:
             backend.status = "up"
             backend.facts = found.facts
             backend.kind, backend.version = found.kind or backend.kind, found.version or backend.version
-
-
-async def watch(backend: Backend, kind: str = "auto") -> None:
-    """Watch one backend until cancelled."""
-    await BackendWatcher(backend, kind).run()
