@@ -140,10 +140,12 @@ def _gap(
     """Breakers between two pairs of equal messages: was[0]:was[1] gave way to now[0]:now[1]."""
     (i, i_end), (j, j_end) = was, now
     paired = min(i_end - i, j_end - j)
+    if paired and i_end - i != j_end - j and not (last and j_end - j > i_end - i):
+        paired = 1  # many gave way to few, or few to many: past the first, places no longer correspond
     found: list[Breaker] = []
-    if i_end - i > paired:
+    if i_end - i > j_end - j:
         found.append(_gone(old, new, i + paired, i_end, j + paired, later))
-    elif j_end - j > paired and not last:
+    elif j_end - j > i_end - i and not last:
         found.append(_came(old, new, i + paired, (j + paired, j_end), later))
     for k in range(paired - 1, -1, -1):
         some, later = _pair(old, new, i + k, j + k, later)

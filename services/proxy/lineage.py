@@ -176,13 +176,31 @@ def _kept(old: Piece, new: Piece) -> int:
 
 def _switched(request: Request, sighting: Sighting) -> Call | None:
     """The latest call of this conversation to another model, where this one goes on with it."""
-    now, session = request.call, request.node.session
-    if now.side:
+    if request.call.side:
         return None
     for call, _ in reversed(sighting.calls):
-        if call.scope != now.scope or call.kind != "generation" or call.side:
-            continue
-        same = (call.first and call.first == now.first) or (session and call.session == session)
-        if same:
-            return call if call.model != now.model else None
+        if call.scope == request.call.scope and call.kind == "generation" and _carried_over(request, call):
+            return call if call.model != request.call.model else None
     return None
+
+
+def _carried_over(request: Request, call: Call) -> bool:
+    """Whether a call held this conversation: by its session, or by its first message and something more.
+
+    "hi" alone begins many conversations; the same system prompt before it, or a history behind a message that
+    says more, does not.
+    """
+    node, now = request.node, request.call
+    if call.side:
+        return False
+    if node.session is not None and call.session == node.session:
+        return True
+    if now.first is None or call.first != now.first:
+        return False
+    if now.system is not None and call.system == now.system:
+        return True
+    start = request.side.start
+    return len(node.kinds) - start > 1 and node.sizes[start] >= TELLING
+
+
+TELLING = 24  # bytes of a first message that few conversations share by chance

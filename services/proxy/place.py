@@ -113,7 +113,7 @@ def call_of(flow: Flow, estimate: int = 0) -> Call:
     return Call(
         id=flow.id, at=flow.received_at, kind=kind, scope=who.scope, model=prompt.model, session=who.session,
         agent=who.agent, options=engine.options, keep_alive_s=engine.keep_alive_s, estimate=estimate,
-        side=_is_side(prompt), first=_hex(prompt.first_hash),
+        side=_is_side(prompt), first=_hex(prompt.first_hash), system=_hex(prompt.system_hash),
     )  # fmt: skip
 
 

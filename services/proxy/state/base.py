@@ -45,8 +45,9 @@ class Node(msgspec.Struct, kw_only=True, array_like=True):
 class Call(msgspec.Struct, kw_only=True, array_like=True):
     """One call that touches a model, for the model's timeline: any agent, any endpoint, in order of arrival.
 
-    `kind`: generation, embedding, load, unload. `side` marks small tool-free requests (titles, tags). `first`
-    is the hash of the first non-system message, to notice that a conversation went on under another model.
+    `kind`: generation, embedding, load, unload. `side` marks small tool-free requests (titles, tags).
+    `first` and `system` are hashes of the first non-system message and of the system text, to notice that a
+    conversation went on under another model.
     """
 
     id: str
@@ -62,10 +63,11 @@ class Call(msgspec.Struct, kw_only=True, array_like=True):
     estimate: int = 0
     side: bool = False
     first: str | None = None
+    system: str | None = None
 
 
 class Settled(msgspec.Struct, kw_only=True, array_like=True):
-    """What became of a request; written when its answer ended. `reply` are digests of the answer's sections."""
+    """What became of a request; written when its answer ended. `reply` are digests of its sections."""
 
     id: str
     lineage: str
@@ -77,10 +79,14 @@ class Settled(msgspec.Struct, kw_only=True, array_like=True):
     output: str | None = None
     reply: list[tuple[str, str]] = []
     temperature: float | None = None
+    completion_tokens: int | None = None
 
 
 class Query(msgspec.Struct, kw_only=True):
-    """What a request asks of the state, and leaves there, in one step. `group` is (tenant,) backend and model."""
+    """What a request asks of the state, and leaves there, in one step.
+
+    `group` stands for backend, model and, once tenants are in use, the tenant.
+    """
 
     scope: str
     group: str

@@ -120,6 +120,11 @@ class LocalState:
         entry = self._entries.get(request_id)
         return entry.marks if entry else None
 
+    def backend_of(self, request_id: str) -> str | None:
+        """The backend that a registered request went to."""
+        entry = self._entries.get(request_id)
+        return entry.query.backend if entry else None
+
     async def overview(self, limit: int) -> Overview:
         """Live lineages and shared parts, at most `limit` of each."""
         lineages = []
@@ -182,8 +187,10 @@ class LocalState:
         part.last_seen = node.at
         part.count += 1
         agent = node.agent or "unknown"
+        if agent not in part.agents and len(part.agents) >= limits.AGENTS:
+            agent = "other"
         part.agents[agent] = part.agents.get(agent, 0) + 1
-        while len(self._parts) > max(1, int(self.max_bytes * limits.PART_SHARE) // limits.PART_COST):
+        while len(self._parts) > limits.parts(self.max_bytes):
             self._parts.popitem(last=False)
         return seen
 
@@ -192,13 +199,13 @@ class LocalState:
         seen = chain in self._exact
         self._exact[chain] = node.at
         self._exact.move_to_end(chain)
-        while len(self._exact) > max(1, int(self.max_bytes * limits.EXACT_SHARE) // limits.EXACT_COST):
+        while len(self._exact) > limits.chains(self.max_bytes):
             self._exact.popitem(last=False)
         return seen
 
     def _candidates(self, query: Query, node: Node) -> list[Past]:
         ids: set[str] = set()
-        for place, limit in _indices(query, node):
+        for place, limit in limits.indices(query, node):
             held = self._index.get(place)
             if held:
                 ids.update(list(held)[-limit:])
@@ -208,7 +215,7 @@ class LocalState:
 
     def _remember(self, query: Query, node: Node) -> None:
         entry = self._entries[node.id] = Entry(node, msgspec.structs.replace(query, node=None))
-        for place, limit in _indices(query, node):
+        for place, limit in limits.indices(query, node):
             held = self._index.setdefault(place, deque())
             if node.id not in held:
                 held.append(node.id)
@@ -226,7 +233,7 @@ class LocalState:
         entry.bytes = size
 
     def _shrink(self) -> None:
-        while self.bytes > self.max_bytes * limits.NODE_SHARE and len(self._entries) > 1:
+        while self.bytes > limits.nodes(self.max_bytes) and len(self._entries) > 1:
             self._forget(next(iter(self._entries)))
 
     def _expire(self, now: int) -> None:
@@ -241,22 +248,9 @@ class LocalState:
     def _forget(self, request_id: str) -> None:
         entry = self._entries.pop(request_id)
         self.bytes -= entry.bytes
-        for place, _ in _indices(entry.query, entry.node):
+        for place, _ in limits.indices(entry.query, entry.node):
             _drop(self._index, place, request_id)
         _drop(self._lineages, entry.node.lineage, request_id)
-
-
-def _indices(query: Query, node: Node) -> list[tuple[tuple[str, ...], int]]:
-    """The lists that name a node, each with its length."""
-    slot = (query.scope, query.group)
-    found: list[tuple[tuple[str, ...], int]] = [((*slot, "recent"), limits.BY_RECENCY)]
-    if node.session:
-        found.append(((*slot, "session", node.session), limits.BY_SESSION))
-    if node.first:
-        found.append(((*slot, "first", node.first), limits.BY_FIRST))
-    if node.tools:
-        found.append(((*slot, "tools", node.tools), limits.BY_TOOLS))
-    return found
 
 
 def _drop(index: dict[Any, deque[str]], place: Any, request_id: str) -> None:
