@@ -134,7 +134,7 @@ class RedisState:
             self._spawn(self._run(arguments))
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.create_task(self._guarded(work))
+        task = asyncio.create_task(self._guarded(work), name="redis-work")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
