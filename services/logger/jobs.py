@@ -10,7 +10,7 @@ import msgspec
 
 from services import settings
 from services.history.engine import open_engine
-from services.logger.store import Saved, Store
+from services.logger.store import Saved, Store, Unavailable
 from services.record import Record, decode_batch
 
 log = logging.getLogger("metalanchor.worker")
@@ -37,7 +37,12 @@ def persist(batch: str) -> int:
         use(Store(open_engine(settings.load().database)))
     assert _store is not None
     records, unreadable = _decode(batch)
-    saved = _store.save(records)
+    try:
+        saved = _store.save(records)
+    except Unavailable:
+        raise
+    except Exception as error:  # noqa: BLE001 - its text may hold values, and rq keeps tracebacks in Redis
+        raise Unavailable(type(error).__name__) from None
     saved.dropped += unreadable
     tally.add(saved)
     if saved.dropped or saved.refused:

@@ -25,6 +25,10 @@ COLUMNS = tuple(column.name for column in requests.columns)
 # SQLSTATE classes that speak of the data: data exception, integrity violation, a limit of the program
 # exceeded (an index entry too large). All others speak of the server's state.
 REFUSALS = frozenset({"22", "23", "54"})
+# What a missing or older schema looks like: undefined table or column, in PostgreSQL's codes and SQLite's
+# words.
+SCHEMA_STATES = frozenset({"42P01", "42703"})
+SCHEMA_WORDS = ("no such table", "has no column named", "no such column")
 
 _fields = attrgetter(*COLUMNS)
 _RECEIVED, _CAUSES, _FIXES = (COLUMNS.index(name) for name in ("received_at", "causes", "fixes"))
@@ -136,7 +140,9 @@ class Store:
         # A failed-over server leaves dead connections in the pool: start anew.
         self._engine.dispose()
         lines = str(cause).strip().splitlines()
-        return Unavailable(f"{name}: {lines[0] if lines else 'no text'}")
+        text = f"{name}: {lines[0] if lines else 'no text'}"
+        missing = state in SCHEMA_STATES or any(words in text for words in SCHEMA_WORDS)
+        return Unavailable(f"{text} (run `metalanchor migrate`)" if missing else text)
 
 
 def _row(record: Record, *, postgres: bool) -> tuple[Any, ...]:

@@ -1,0 +1,57 @@
+"""Removes old rows in small batches, each a short transaction, so that writers and readers pass between.
+
+It owns no state. On SQLite a batch holds the write lock for milliseconds and readers see their snapshot; on
+PostgreSQL a delete blocks no reader at all.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import Engine, delete, func, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from services.history.engine import open_engine
+from services.history.migrate import unreachable
+from services.history.tables import requests
+
+# About 20 ms of write lock on SQLite with all indexes.
+BATCH = 500
+
+
+def cutoff(days: float) -> datetime:
+    """Rows received before this time are to go."""
+    return datetime.now(UTC) - timedelta(days=days)
+
+
+def prune_step(engine: Engine, before: datetime, batch: int = BATCH) -> int:
+    """Delete the oldest rows before that time, at most `batch`; answers how many."""
+    oldest = (
+        select(requests.c.id)
+        .where(requests.c.received_at < before)
+        .order_by(requests.c.received_at)
+        .limit(batch)
+    )
+    with engine.begin() as connection:
+        return connection.execute(delete(requests).where(requests.c.id.in_(oldest))).rowcount
+
+
+def prune(
+    url: str, before: datetime, progress: Callable[[int, int], None] | None = None, batch: int = BATCH
+) -> int:
+    """Delete all rows received before that time; calls `progress(done, total)`. Raises `HistoryError`."""
+    engine = open_engine(url)
+    try:
+        with engine.connect() as connection:
+            query = select(func.count()).select_from(requests).where(requests.c.received_at < before)
+            total = connection.scalar(query) or 0
+        done = 0
+        while step := prune_step(engine, before, batch):
+            done += step
+            if progress is not None:
+                progress(done, max(total, done))
+    except SQLAlchemyError as error:
+        raise unreachable(error) from None
+    else:
+        return done
+    finally:
+        engine.dispose()
