@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from services.proxy.admin.metrics import Metrics
+from services.proxy.admin.recent import Recent
 from services.proxy.analysis import Analyser
 from services.proxy.backend import Backend, backend_name
 from services.proxy.endings import Endings
@@ -55,6 +56,7 @@ class Context(msgspec.Struct, kw_only=True):
     analyser: Analyser
     outbox: Outbox
     metrics: Metrics
+    recent: Recent
     explanations: Explanations
     endings: Endings
     live: Live
@@ -100,6 +102,7 @@ async def open_context(settings: Settings) -> Context:
         analyser=Analyser(settings.state_max_bytes),
         outbox=Outbox(settings),
         metrics=Metrics(),
+        recent=Recent(),
         explanations=Explanations(settings.text_ttl, enabled=settings.keep_text),
         endings=Endings(),
         live=Live(),

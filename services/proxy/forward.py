@@ -214,6 +214,7 @@ class Passage:
         record = self._record()
         ctx.outbox.put(record)
         ctx.metrics.observe(record)
+        ctx.recent.put(record)
         ctx.live.leave(flow)
         if flow.prompt is not None and flow.identity is not None:
             ctx.spawn(remember(flow, ctx))

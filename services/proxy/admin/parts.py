@@ -1,20 +1,15 @@
 """What the admin routes need of the proxy: a view on its long-lived parts, each owned elsewhere."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from services.proxy.admin.metrics import Metrics
+from services.proxy.admin.recent import Recent
 from services.proxy.backend import Backend
 from services.proxy.explain import Explanations
 from services.proxy.outbox import Outbox
+from services.proxy.state.base import State
 from services.settings import Settings
-
-
-class Reports(Protocol):
-    """A part that says how it is."""
-
-    def status(self) -> dict[str, Any]:
-        """Figures ready for JSON."""
 
 
 class Parts(Protocol):
@@ -29,7 +24,7 @@ class Parts(Protocol):
         """Rows on their way out."""
 
     @property
-    def state(self) -> Reports:
+    def state(self) -> State:
         """The hit state."""
 
     @property
@@ -39,6 +34,10 @@ class Parts(Protocol):
     @property
     def metrics(self) -> Metrics:
         """Counters of this process."""
+
+    @property
+    def recent(self) -> Recent:
+        """The rows that ended last here."""
 
     @property
     def backends(self) -> Sequence[Backend]:

@@ -67,12 +67,12 @@ def routes(ctx: Parts, history: History) -> Router:
 
     @get("/requests/{request_id:str}", summary="One request: every figure with its source")
     async def get_request(request_id: str) -> dict[str, Any]:
-        return await _row(history, request_id)
+        return await row_of(ctx, history, request_id)
 
     @get("/requests/{request_id:str}/explain", summary="Why it cost what it cost")
     async def explain(request_id: str) -> dict[str, Any]:
         remembered = ctx.explanations.get(request_id)
-        return remembered if remembered is not None else explain_row(await _row(history, request_id))
+        return remembered if remembered is not None else explain_row(await row_of(ctx, history, request_id))
 
     @get("/sessions", summary="Sessions, the one used last first")
     async def list_sessions(
@@ -84,10 +84,11 @@ def routes(ctx: Parts, history: History) -> Router:
     return Router("/", route_handlers=[list_requests, get_request, explain, list_sessions], tags=["history"])
 
 
-async def _row(history: History, request_id: str) -> dict[str, Any]:
-    row = await history.ask(_request, request_id)
+async def row_of(ctx: Parts, history: History, request_id: str) -> dict[str, Any]:
+    """A request's row: fresh from this process, else from the history; 404 where there is none."""
+    row = ctx.recent.get(request_id) or await history.ask(_request, request_id)
     if row is None:
-        raise NotFoundException("No request of that id is in the history; a new row takes up to a second.")
+        raise NotFoundException("No request of that id is in the history, or it has not ended yet.")
     return row
 
 

@@ -84,13 +84,7 @@ class Scene(NamedTuple):
     @property
     def slots(self) -> int | None:
         """Conversations that the engine keeps at a time; None where it has no such number."""
-        facts = self.backend.facts
-        for name in ("total_slots", "num_parallel", "OLLAMA_NUM_PARALLEL"):
-            if isinstance(facts.get(name), int) and facts[name] > 0:
-                return int(facts[name])
-        if self.backend.kind in SLOTLESS:
-            return None
-        return MLX_ENTRIES if self.backend.kind == "mlx_lm" else 1
+        return slots_of(self.backend)
 
     @property
     def num_ctx(self) -> int | None:
@@ -103,6 +97,16 @@ class Scene(NamedTuple):
         known = sizes.get(self.prompt.model) if isinstance(sizes, dict) else None
         known = known or facts.get("n_ctx")
         return known if isinstance(known, int) and known > 0 else None
+
+
+def slots_of(backend: Backend) -> int | None:
+    """Conversations that an engine keeps at a time; None where it has no such number."""
+    for name in ("total_slots", "num_parallel", "OLLAMA_NUM_PARALLEL"):
+        if isinstance(found := backend.facts.get(name), int) and found > 0:
+            return found
+    if backend.kind in SLOTLESS:
+        return None
+    return MLX_ENTRIES if backend.kind == "mlx_lm" else 1
 
 
 def same_model(left: str, right: str) -> bool:
