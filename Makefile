@@ -33,9 +33,10 @@ lint: $(VENV)/.test ## ruff, formatting and strict types
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
 
-format: $(VENV)/.test ## format the code and apply safe fixes
+format: $(VENV)/.test ## format the code, apply safe fixes, renew the tables in the docs
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/python -m services.docs
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; none was found on PATH. Install it, or name it: make PYTHON=/path/to/python3"; exit 1; }

@@ -1,4 +1,4 @@
-"""The ``metalanchor`` command: one module a command group, loaded only when it is called.
+"""The ``metalanchor`` command, one module a command group, loaded only when it is called.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 the proxy or the database cannot be reached,
 4 running but degraded, 130 interrupted. Errors are one sentence that names the setting or the next step.

@@ -1,4 +1,4 @@
-"""``metalanchor doctor``: checks what an installation stands on and says what to do about each fault.
+"""``metalanchor doctor`` checks what an installation stands on and says what to do about each fault.
 
 Each check is one function that answers with a verdict; none changes anything but a probe file in the data
 folder, and one job of its own in the queue.

@@ -1,4 +1,4 @@
-"""``metalanchor env``: the line that points an agent at the proxy."""
+"""``metalanchor env`` prints the line that points an agent at the proxy."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""``metalanchor explain``: why one request did not reuse what it could have, as a person reads it."""
+"""``metalanchor explain`` says why one request did not reuse what it could have, as a person reads it."""
 
 from typing import Any
 

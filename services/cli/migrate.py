@@ -1,4 +1,4 @@
-"""``metalanchor migrate``: brings the history's schema up, or takes it down."""
+"""``metalanchor migrate`` brings the history's schema up, or takes it down."""
 
 import click
 

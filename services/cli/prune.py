@@ -1,4 +1,4 @@
-"""``metalanchor prune``: deletes old history now, in the worker's small steps."""
+"""``metalanchor prune`` deletes old history now, in the worker's small steps."""
 
 import datetime as dt
 import sys

@@ -1,4 +1,4 @@
-"""``metalanchor query``: one read-only SQL statement on the history."""
+"""``metalanchor query`` runs one read-only SQL statement on the history."""
 
 import csv
 import sys

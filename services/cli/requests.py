@@ -1,4 +1,4 @@
-"""``metalanchor requests``: the recorded requests, newest first, or as they come in."""
+"""``metalanchor requests`` lists the recorded requests, newest first, or as they come in."""
 
 import datetime as dt
 import time

@@ -1,4 +1,4 @@
-"""``metalanchor proxy`` and ``metalanchor worker``: the two long-running processes, in the foreground.
+"""``metalanchor proxy`` and ``metalanchor worker`` run the two long-running processes, in the foreground.
 
 Both start from the settings alone and stop on SIGTERM within 3 s; a supervisor of any kind may run them.
 """

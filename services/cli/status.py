@@ -1,4 +1,4 @@
-"""``metalanchor status``: is each part up, and with ``--config``, which settings are in force."""
+"""``metalanchor status`` says whether each part is up, and with ``--config`` which settings are in force."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""``metalanchor up``: everything on this machine, in the foreground, until Ctrl-C or SIGTERM."""
+"""``metalanchor up`` runs everything on this machine, in the foreground, until Ctrl-C or SIGTERM."""
 
 import signal
 from types import FrameType
