@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from hashlib import blake2b, sha1
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -29,6 +29,9 @@ _call = msgspec.msgpack.Decoder(Call).decode
 _settled = msgspec.msgpack.Decoder(Settled).decode
 _marks = msgspec.msgpack.Decoder(Marks).decode
 _TTL_MS = limits.TTL_S * 1000
+ID = 36  # characters of a request id
+
+Event = Call | Settled | tuple[str, str]
 
 
 def sha(script: bytes) -> str:
@@ -41,12 +44,16 @@ def node_key(request_id: str) -> bytes:
     return BASE + b"n:" + request_id.encode()
 
 
-def place(query: Query, max_bytes: int) -> list[Any]:
-    """Arguments of `place`."""
+def place(query: Query, max_bytes: int, cursor: int = 0, known: str = "") -> list[Any]:
+    """Arguments of `place`.
+
+    `cursor` is the number of the last timeline event seen, `known` the joined ids of candidates that need not
+    be sent again.
+    """
     node = query.node
     arguments: list[Any] = [
         b"place", query.call.at, _TTL_MS, query.call.id, _name(query.backend), _encode(query.call),
-        limits.CALLS,
+        limits.EVENTS, cursor,
     ]  # fmt: skip
     if node is None:
         return [*arguments, b""]
@@ -56,7 +63,7 @@ def place(query: Query, max_bytes: int) -> list[Any]:
     arguments += [
         _encode(node), _name(*slot, node.request), node.agent or "unknown", limits.parts(max_bytes),
         limits.chains(max_bytes), limits.nodes(max_bytes), limits.NODE_COST, query.backend, query.call.model,
-        len(parts), len(indices),
+        known, len(parts), len(indices),
     ]  # fmt: skip
     for kind, digest in parts:
         meta = _encode((kind, digest, query.backend, query.call.model, query.tenant))
@@ -66,30 +73,42 @@ def place(query: Query, max_bytes: int) -> list[Any]:
     return arguments
 
 
-def sighting(reply: Sequence[Any]) -> Sighting:
-    """The answer of `place`, candidates most recent first, calls oldest first."""
-    system, tools, exact, found, calls = reply
+class Answer(NamedTuple):
+    """The reply of `place`: what the sighting needs, and the timeline's news up to event number `cursor`."""
+
+    sighting: Sighting
+    cursor: int
+    events: list[Event]
+
+
+def answer(reply: Sequence[Any]) -> Answer:
+    """Read the reply of `place`: unknown candidates, most recent first, and events, oldest first."""
+    system, tools, exact, found, cursor, raw = reply
     candidates = [
         Past(node=_node(found[i]), settled=_settled(found[i + 1]) if found[i + 1] else None)
         for i in range(0, len(found), 2)
     ]
     candidates.sort(key=lambda past: past.node.id, reverse=True)
-    timeline = [
-        _timed(calls[i], calls[i + 1], calls[i + 2]) for i in range(len(calls) - 3, -1, -3) if calls[i]
-    ]
-    return Sighting(
-        system_seen=bool(system),
-        tools_seen=bool(tools),
-        exact_seen=bool(exact),
-        candidates=candidates,
-        calls=timeline,
+    seen = Sighting(
+        system_seen=bool(system), tools_seen=bool(tools), exact_seen=bool(exact), candidates=candidates
     )
+    return Answer(seen, cursor, [_event(event) for event in reversed(raw)])
+
+
+def _event(raw: bytes) -> Event:
+    """A call, what became of one, or (request id, lineage)."""
+    if raw[:1] == b"c":
+        return _call(raw[1:])
+    if raw[:1] == b"s":
+        return _settled(raw[1:])
+    return raw[1 : 1 + ID].decode(), raw[1 + ID :].decode()
 
 
 def adopt(node: Node, backend: str) -> list[Any]:
     """Arguments of `adopt`."""
     return [
         b"adopt", node.id, _encode(node), node.lineage, _name(backend), node.at, limits.PER_LINEAGE, _TTL_MS,
+        limits.EVENTS,
     ]  # fmt: skip
 
 
@@ -97,7 +116,7 @@ def settle(query: Query, settled: Settled, marks: Marks | None, max_bytes: int) 
     """Arguments of `settle`."""
     return [
         b"settle", settled.id, _name(query.backend), _encode(settled), _encode(marks) if marks else b"",
-        limits.MARKED_PER_LINEAGE, limits.nodes(max_bytes),
+        limits.MARKED_PER_LINEAGE, limits.nodes(max_bytes), limits.EVENTS, _TTL_MS,
     ]  # fmt: skip
 
 
@@ -129,13 +148,6 @@ def _shared(raw: Sequence[bytes]) -> Shared:
         last_seen=int(fields["last"]), count=int(fields["count"]),
         agents={name[2:]: int(count) for name, count in fields.items() if name.startswith("a:")},
     )  # fmt: skip
-
-
-def _timed(call: bytes, settled: bytes | None, lineage: bytes | None) -> tuple[Call, Settled | None]:
-    known = _call(call)
-    if lineage:
-        known.lineage = lineage.decode()
-    return known, _settled(settled) if settled else None
 
 
 def _parts(node: Node) -> list[tuple[str, str]]:

@@ -13,6 +13,8 @@ MARKED_PER_LINEAGE = 2  # of these, how many keep block digests; older ones are 
 
 AGENTS = 32  # agent names counted for one shared part; names come from clients, so they need a bound
 
+EVENTS = 3 * CALLS  # of a backend's timeline in Redis: a call, its lineage, its end
+
 TTL_S = 7 * 86400  # agents are resumed the next day, and after a weekend
 
 # Bytes that an entry costs beside its own payload (keys, index entries, allocator), measured in

@@ -11,7 +11,6 @@ import msgspec
 
 from services.proxy.state import limits
 from services.proxy.state.base import (
-    Call,
     Live,
     Marks,
     Node,
@@ -22,6 +21,7 @@ from services.proxy.state.base import (
     Shared,
     Sighting,
 )
+from services.proxy.state.timeline import Timeline
 
 INT_COST = 36  # a Python integer and its place in a list
 
@@ -34,13 +34,6 @@ class Entry(msgspec.Struct):
     settled: Settled | None = None
     marks: Marks | None = None
     bytes: int = 0
-
-
-class Timeline(msgspec.Struct):
-    """A backend's calls in order of arrival."""
-
-    calls: OrderedDict[str, Call]
-    settled: dict[str, Settled]
 
 
 class LocalState:
@@ -59,13 +52,9 @@ class LocalState:
     async def place(self, query: Query) -> Sighting:
         """Look up and register a request."""
         node = query.node
-        timeline = self._timelines.setdefault(query.backend, Timeline(OrderedDict(), {}))
-        calls = [
-            (call, timeline.settled.get(call.id))
-            for call in timeline.calls.values()
-            if call.id != query.call.id
-        ]
-        self._remember_call(timeline, query.call)
+        timeline = self.timeline(query.backend)
+        calls = timeline.before(query.call.id)
+        timeline.call(query.call)
         if node is None:
             return Sighting(calls=calls)
         self._expire(node.at)
@@ -86,10 +75,7 @@ class LocalState:
         if entry is None:
             return
         entry.node = node
-        timeline = self._timelines.get(entry.query.backend)
-        call = timeline.calls.get(node.id) if timeline else None
-        if timeline and call:
-            timeline.calls[node.id] = msgspec.structs.replace(call, lineage=node.lineage)
+        self.timeline(entry.query.backend).adopt(node.id, node.lineage)
         held = self._lineages.setdefault(node.lineage, deque())
         if node.id in held:
             return
@@ -99,9 +85,7 @@ class LocalState:
 
     async def settle(self, query: Query, settled: Settled, marks: Marks | None) -> None:
         """Add what became of a request."""
-        timeline = self._timelines.get(query.backend)
-        if timeline and settled.id in timeline.calls:
-            timeline.settled[settled.id] = settled
+        self.timeline(query.backend).settle(settled)
         entry = self._entries.get(settled.id)
         if entry is None:
             return
@@ -119,6 +103,13 @@ class LocalState:
         """The block digests of an earlier request, if they are still there."""
         entry = self._entries.get(request_id)
         return entry.marks if entry else None
+
+    def timeline(self, backend: str) -> Timeline:
+        """The calls that touched a backend."""
+        found = self._timelines.get(backend)
+        if found is None:
+            found = self._timelines[backend] = Timeline()
+        return found
 
     def backend_of(self, request_id: str) -> str | None:
         """The backend that a registered request went to."""
@@ -153,12 +144,6 @@ class LocalState:
             "bytes": self.bytes,
             "max_bytes": self.max_bytes,
         }
-
-    def _remember_call(self, timeline: Timeline, call: Call) -> None:
-        timeline.calls[call.id] = call
-        while len(timeline.calls) > limits.CALLS:
-            old, _ = timeline.calls.popitem(last=False)
-            timeline.settled.pop(old, None)
 
     def _see_parts(self, query: Query, node: Node) -> tuple[bool, bool]:
         """Count the system prompt and the tool list; whether each had been seen before.

@@ -73,8 +73,17 @@ class RedisState:
     async def place(self, query: Query) -> Sighting:
         """Look up and register a request, atomically."""
         own = await self.local.place(query)
-        reply = await self._within(BUDGET_S, self._run(layout.place(query, self.local.max_bytes)))
-        return own if reply is None else merge(layout.sighting(reply), own)
+        if not self.breaker.closed:
+            return own
+        timeline = self.local.timeline(query.backend)
+        known = "".join([past.node.id for past in own.candidates if past.node.lineage])
+        arguments = layout.place(query, self.local.max_bytes, timeline.cursor, known)
+        reply = await self._within(BUDGET_S, self._run(arguments))
+        if reply is None:
+            return own
+        answer = layout.answer(reply)
+        timeline.catch_up(answer.events, answer.cursor)
+        return merge(answer.sighting, own, timeline.before(query.call.id))
 
     async def adopt(self, node: Node) -> None:
         """Store the lineage that was decided for a registered node; Redis follows in the background."""

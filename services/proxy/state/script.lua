@@ -6,8 +6,9 @@
 --   l:<lineage>   list of ids, newest first         lineages   zset of lineages by last request
 --   p:<digest>    hash of a shared part             parts      zset of part keys by last request
 --   x             zset of request chains            lru, sz    zset of ids by arrival, hash of their bytes
---   c:<backend>   list of call ids, newest first    ch:<backend>  hash: <id> call, s:<id> settled, l:<id> lineage
---   bytes         estimated bytes of all nodes
+--   e:<backend>   list of timeline events, newest first; es:<backend> their number so far. An event is one letter
+--                 and its payload: c call, l id and lineage, s settled. Readers say which number they have seen.
+--   bytes         estimated bytes of all nodes      swept      when old entries were last looked for
 --
 -- KEYS[1] is the common prefix; ARGV[1] names the operation; the rest is read below.
 
@@ -47,106 +48,102 @@ local function shrink(cap)
   end
 end
 
-local function expire(now, ttl)
-  for _, id in ipairs(call('ZRANGEBYSCORE', base .. 'lru', '-inf', now - ttl, 'LIMIT', 0, 32)) do forget(id) end
+local function sweep(now, ttl)
+  if now - tonumber(call('GET', base .. 'swept') or '0') < 1000 then return end
+  call('SET', base .. 'swept', now, 'PX', ttl)
+  for _, id in ipairs(call('ZRANGEBYSCORE', base .. 'lru', '-inf', now - ttl, 'LIMIT', 0, 256)) do forget(id) end
   call('ZREMRANGEBYSCORE', base .. 'x', '-inf', now - ttl)
+  call('ZREMRANGEBYSCORE', base .. 'parts', '-inf', now - ttl)
   for _, name in ipairs({'lru', 'sz', 'bytes', 'x', 'parts', 'lineages'}) do call('PEXPIRE', base .. name, 2 * ttl) end
 end
 
 local function see(part, now, ttl, cap, agent, meta)
   local key = base .. 'p:' .. part
-  local seen = call('EXISTS', key) == 1
-  if not seen then call('HSET', key, 'meta', meta, 'first', now) end
+  local count = call('HINCRBY', key, 'count', 1)
+  if count == 1 then call('HSET', key, 'meta', meta, 'first', now) end
   call('HSET', key, 'last', now)
-  call('HINCRBY', key, 'count', 1)
-  local field = 'a:' .. agent
-  if call('HLEN', key) > 36 and call('HEXISTS', key, field) == 0 then field = 'a:other' end
-  call('HINCRBY', key, field, 1)
+  if call('HINCRBY', key, 'a:' .. agent, 1) == 1 and call('HLEN', key) > 36 then
+    call('HDEL', key, 'a:' .. agent)
+    call('HINCRBY', key, 'a:other', 1)
+  end
   call('PEXPIRE', key, ttl)
-  call('ZADD', base .. 'parts', now, part)
-  for _, old in ipairs(call('ZRANGEBYSCORE', base .. 'parts', '-inf', now - ttl, 'LIMIT', 0, 32)) do
-    call('ZREM', base .. 'parts', old)
+  if call('ZADD', base .. 'parts', now, part) == 1 then
+    while call('ZCARD', base .. 'parts') > cap do
+      call('DEL', base .. 'p:' .. call('ZPOPMIN', base .. 'parts')[1])
+    end
   end
-  while call('ZCARD', base .. 'parts') > cap do
-    call('DEL', base .. 'p:' .. call('ZPOPMIN', base .. 'parts')[1])
-  end
-  return seen and 1 or 0
+  return count > 1 and 1 or 0
 end
 
-local function timeline(backend, id, packed, keep, ttl)
-  local list, hash = base .. 'c:' .. backend, base .. 'ch:' .. backend
-  local fields = {}
-  for _, other in ipairs(call('LRANGE', list, 0, keep - 1)) do
-    if other ~= id then
-      fields[#fields + 1] = other
-      fields[#fields + 1] = 's:' .. other
-      fields[#fields + 1] = 'l:' .. other
-    end
-  end
-  local found = #fields > 0 and call('HMGET', hash, unpack(fields)) or {}
-  if call('HSETNX', hash, id, packed) == 1 then
-    call('LPUSH', list, id)
-    while call('LLEN', list) > keep do
-      local old = call('RPOP', list)
-      call('HDEL', hash, old, 's:' .. old, 'l:' .. old)
-    end
-  end
+local function log(backend, event, keep, ttl)
+  local list, number = base .. 'e:' .. backend, base .. 'es:' .. backend
+  call('LPUSH', list, event)
+  call('LTRIM', list, 0, keep - 1)
   call('PEXPIRE', list, ttl)
-  call('PEXPIRE', hash, ttl)
-  return found
+  local at = call('INCR', number)
+  call('PEXPIRE', number, ttl)
+  return at
 end
 
 if op == 'place' then
   local now, ttl, id, backend, packed, keep = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
-  local calls = timeline(backend, id, packed, keep, ttl)
-  local node = ARGV[8]
-  if node == '' then return {0, 0, 0, {}, calls} end
-  local chain, agent, part_cap, chain_cap, node_cap = ARGV[9], ARGV[10], tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
-  local cost, name, model = tonumber(ARGV[14]), ARGV[15], ARGV[16]
-  local parts, indices = tonumber(ARGV[17]), tonumber(ARGV[18])
-  expire(now, ttl)
-  local at, seen = 19, {}
-  for _ = 1, parts do
-    seen[ARGV[at]] = see(ARGV[at + 1], now, ttl, part_cap, agent, ARGV[at + 2])
-    at = at + 3
+  local at, key = log(backend, 'c' .. packed, keep, ttl), base .. 'n:' .. id
+  local missed, events = at - tonumber(ARGV[8]), {}
+  if missed > 1 or missed < 1 then
+    if missed < 1 or missed > keep then missed = keep end
+    events = call('LRANGE', base .. 'e:' .. backend, 1, missed - 1)
   end
-  local exact = call('ZSCORE', base .. 'x', chain) and 1 or 0
-  call('ZADD', base .. 'x', now, chain)
-  local spare = call('ZCARD', base .. 'x') - chain_cap
-  if spare > 0 then call('ZPOPMIN', base .. 'x', spare) end
+  local node = ARGV[9]
+  if node == '' then return {0, 0, 0, {}, at, events} end
+  local chain, agent, part_cap, chain_cap, node_cap = ARGV[10], ARGV[11], tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14])
+  local cost, name, model, theirs = tonumber(ARGV[15]), ARGV[16], ARGV[17], ARGV[18]
+  local parts, indices = tonumber(ARGV[19]), tonumber(ARGV[20])
+  sweep(now, ttl)
+  local arg, seen = 21, {}
+  for _ = 1, parts do
+    seen[ARGV[arg]] = see(ARGV[arg + 1], now, ttl, part_cap, agent, ARGV[arg + 2])
+    arg = arg + 3
+  end
+  local exact = 0
+  if call('ZADD', base .. 'x', now, chain) == 0 then
+    exact = 1
+  elseif call('ZCARD', base .. 'x') > chain_cap then
+    call('ZPOPMIN', base .. 'x')
+  end
   local found, known, keys = {}, {[id] = true}, {}
+  local again = call('EXISTS', key) == 1
   for _ = 1, indices do
-    local list, limit = base .. 'i:' .. ARGV[at], tonumber(ARGV[at + 1])
+    local list, limit = base .. 'i:' .. ARGV[arg], tonumber(ARGV[arg + 1])
     for _, other in ipairs(call('LRANGE', list, 0, limit - 1)) do
       if not known[other] then
         known[other] = true
-        local held = call('HMGET', base .. 'n:' .. other, 'n', 's')
-        if held[1] then
-          found[#found + 1] = held[1]
-          found[#found + 1] = held[2]
+        if not string.find(theirs, other, 1, true) then
+          local held = call('HMGET', base .. 'n:' .. other, 'n', 's')
+          if held[1] then
+            found[#found + 1] = held[1]
+            found[#found + 1] = held[2]
+          end
         end
       end
     end
-    keys[#keys + 1] = ARGV[at]
-    call('LREM', list, 0, id)
+    keys[#keys + 1] = ARGV[arg]
+    if again then call('LREM', list, 0, id) end
     call('LPUSH', list, id)
     call('LTRIM', list, 0, limit - 1)
     call('PEXPIRE', list, ttl)
-    at = at + 2
+    arg = arg + 2
   end
-  local key = base .. 'n:' .. id
   call('HSET', key, 'n', node, 'k', table.concat(keys), 'b', name, 'o', model)
   call('PEXPIRE', key, ttl)
   call('ZADD', base .. 'lru', now, id)
   weigh(id, cost + #node - tonumber(call('HGET', base .. 'sz', id) or '0'))
   shrink(node_cap)
-  return {seen.system or 0, seen.tools or seen.bare or 0, exact, found, calls}
+  return {seen.system or 0, seen.tools or seen.bare or 0, exact, found, at, events}
 end
 
 if op == 'adopt' then
   local id, node, lineage, backend, at, keep, ttl = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-  local hash = base .. 'ch:' .. backend
-  if call('HEXISTS', hash, id) == 1 then call('HSET', hash, 'l:' .. id, lineage) end
+  log(backend, 'l' .. id .. lineage, tonumber(ARGV[9]), ttl)
   local key, list = base .. 'n:' .. id, base .. 'l:' .. lineage
   if call('EXISTS', key) == 0 then return 0 end
   local before = call('HGET', key, 'l')
@@ -161,8 +158,8 @@ end
 
 if op == 'settle' then
   local id, backend, settled, marks, marked, cap = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
-  local hash, key = base .. 'ch:' .. backend, base .. 'n:' .. id
-  if call('HEXISTS', hash, id) == 1 then call('HSET', hash, 's:' .. id, settled) end
+  local key = base .. 'n:' .. id
+  log(backend, 's' .. settled, tonumber(ARGV[8]), tonumber(ARGV[9]))
   if call('EXISTS', key) == 0 then return 0 end
   weigh(id, #settled - call('HSTRLEN', key, 's'))
   call('HSET', key, 's', settled)

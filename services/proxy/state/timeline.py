@@ -1,0 +1,59 @@
+"""Owns the order of calls that touched one backend, as far as this process knows it.
+
+Own calls are entered as they happen, those of other processes as Redis tells of them; entering twice is
+harmless, so the two need no bookkeeping between them.
+"""
+
+from services.proxy.state import limits
+from services.proxy.state.base import Call, Settled
+
+
+class Timeline:
+    """A backend's latest calls by id, their order of arrival; `cursor` is Redis's last event seen."""
+
+    def __init__(self) -> None:
+        self.cursor = 0
+        self._calls: dict[str, Call] = {}
+        self._settled: dict[str, Settled] = {}
+        self._last = ""
+
+    def before(self, request_id: str) -> list[tuple[Call, Settled | None]]:
+        """All calls but that one, oldest first, and what became of each."""
+        settled = self._settled
+        found = [(call, settled.get(i)) for i, call in self._calls.items() if i != request_id]
+        return found[-limits.CALLS :]
+
+    def call(self, call: Call) -> None:
+        """Enter a call; one that is known keeps what is known of it."""
+        if call.id in self._calls:
+            return
+        self._calls[call.id] = call
+        if call.id < self._last:
+            self._calls = dict(sorted(self._calls.items()))
+        else:
+            self._last = call.id
+        while len(self._calls) > limits.CALLS + 1:  # that many before the latest
+            oldest = next(iter(self._calls))
+            del self._calls[oldest]
+            self._settled.pop(oldest, None)
+
+    def adopt(self, request_id: str, lineage: str) -> None:
+        """A call's lineage was decided."""
+        if (call := self._calls.get(request_id)) is not None:
+            call.lineage = lineage
+
+    def catch_up(self, events: list[Call | Settled | tuple[str, str]], cursor: int) -> None:
+        """Enter what Redis tells of, oldest first."""
+        for event in events:
+            if isinstance(event, Call):
+                self.call(event)
+            elif isinstance(event, Settled):
+                self.settle(event)
+            else:
+                self.adopt(*event)
+        self.cursor = cursor
+
+    def settle(self, settled: Settled) -> None:
+        """A call's answer ended."""
+        if settled.id in self._calls:
+            self._settled[settled.id] = settled
