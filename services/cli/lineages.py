@@ -1,4 +1,4 @@
-"""``metalanchor lineages`` lists conversations by their latest request, with what was sent, reused and lost."""
+"""``metalanchor lineages`` lists conversations by their latest request: sent, reused, lost."""
 
 import click
 

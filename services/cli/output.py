@@ -24,20 +24,28 @@ def print_json(value: Any) -> None:
 def print_rows(
     rows: Iterable[Row], columns: Sequence[str], style: Callable[[Row], str] | None = None
 ) -> None:
-    """Rows as a table or as tab-separated lines with a head line. `style` colours a row on a terminal."""
+    """Rows by column name. `style` colours a row on a terminal."""
+    listed = list(rows)
+    styles = [style(row) for row in listed] if style else []
+    print_table(columns, [[row.get(name) for name in columns] for row in listed], styles)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], styles: Sequence[str] = ()) -> None:
+    """A table on a terminal, tab-separated lines with a head line elsewhere."""
     if not sys.stdout.isatty():
-        click.echo("\t".join(columns))
-        for row in rows:
-            click.echo("\t".join(cell(row.get(name)) for name in columns))
+        for row in (columns, *rows):
+            click.echo("\t".join(cell(value) for value in row))
         return
     from rich.console import Console  # noqa: PLC0415 - slow to import, and pipes never need it
     from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in columns:
-        table.add_column(name.replace("_", " "), overflow="fold")
-    for row in rows:
-        table.add_row(*(cell(row.get(name)) for name in columns), style=style(row) if style else None)
+        table.add_column(Text(name.replace("_", " ")), overflow="fold")
+    for number, row in enumerate(rows):
+        style = styles[number] if styles else None
+        table.add_row(*(Text(cell(value)) for value in row), style=style)  # Text: values hold no markup
     Console(highlight=False).print(table)
 
 
@@ -49,4 +57,5 @@ def cell(value: Any) -> str:
         return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
     if isinstance(value, list | tuple | dict):
         return msgspec.json.encode(value, enc_hook=str).decode()
-    return str(value).replace("\t", " ").replace("\n", " ")
+    # Names come from strangers: neither a line break nor an escape sequence may reach the terminal.
+    return "".join(char if char.isprintable() else " " for char in str(value))

@@ -8,7 +8,7 @@ import click
 
 from services.cli.errors import Failure
 from services.cli.history import history_errors
-from services.cli.output import as_json, cell, print_json, print_rows
+from services.cli.output import as_json, print_json, print_table
 from services.settings import load
 
 
@@ -27,24 +27,26 @@ def query(sql: str, as_csv: bool, limit: int, timeout: float, as_json: bool) -> 
     """
     settings = load()
     with history_errors():
-        from services.history.console import SqlError, run_sql  # noqa: PLC0415 - SQLAlchemy is slow to import
+        from services.history.console import Refused, run_sql  # noqa: PLC0415 - SQLAlchemy is slow to import
 
         try:
             found = run_sql(settings.database, sql, limit, timeout)
-        except SqlError as error:
+        except Refused as error:
             raise Failure(str(error)) from None
-    rows = [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
-    if as_json:
-        print_json({"items": rows, "truncated": found["truncated"]})
-    elif as_csv:
-        _print_csv(found)
+    if as_csv:
+        _print_csv(found.columns, found.rows)
     else:
-        print_rows(rows, found["columns"])
-    if found["truncated"] and not as_json:
+        # Two columns may bear one name (SELECT a.id, b.id): a JSON object keeps the last, a table shows both.
+        rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+        if as_json:
+            print_json({"items": rows, "truncated": found.truncated})
+        else:
+            print_table(found.columns, found.rows)
+    if found.truncated and not as_json:
         click.echo(f"Cut after {limit} rows; --limit sets another number.", err=True)
 
 
-def _print_csv(found: dict[str, Any]) -> None:
+def _print_csv(columns: list[str], rows: list[list[Any]]) -> None:
     writer = csv.writer(sys.stdout)
-    writer.writerow(found["columns"])
-    writer.writerows([cell(value) for value in row] for row in found["rows"])
+    writer.writerow(columns)
+    writer.writerows(["" if value is None else value for value in row] for row in rows)

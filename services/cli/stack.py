@@ -148,7 +148,7 @@ class Stack:
                 )
         port = _free_port()
         model = engine.prepare_model(self._folder)
-        self._engine = self._add("engine", engine.command(port, model))
+        self._engine = self._add("engine", engine.command(port, model), engine.environment(self._folder))
         return f"http://127.0.0.1:{port}"
 
     def _wait_for_proxy(self) -> None:
@@ -192,12 +192,12 @@ class Stack:
         slots = answer.body if answer and isinstance(answer.body, list) else []
         return any(slot.get("is_processing") for slot in slots if isinstance(slot, dict))
 
-    def _add(self, name: str, argv: list[str]) -> Child:
+    def _add(self, name: str, argv: list[str], more: dict[str, str] | None = None) -> Child:
         log = self._folder / "logs" / f"{name}.log"
         with suppress(OSError):
             if log.stat().st_size > LOG_MAX:
                 log.replace(log.with_suffix(".log.1"))
-        return self.supervisor.add(Child(name, argv, self._env, log, STOP_S))
+        return self.supervisor.add(Child(name, argv, self._env | (more or {}), log, STOP_S))
 
 
 METALANCHOR = [sys.executable, "-m", "services.cli"]
