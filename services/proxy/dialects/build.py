@@ -58,7 +58,7 @@ def system_chunk(system: Digest, raws: list[Raw]) -> Chunk:
 
 def message_chunk(index: int, found: Digest, raw: Raw | bytes) -> Chunk:
     """The chunk of one message."""
-    return Chunk("message", index, found.role, found.hash, found.size, found.wide, found.media, bytes(raw))
+    return Chunk("message", index, *found, bytes(raw))
 
 
 def number_system(parts: list[list[Section]]) -> list[Section]:
@@ -67,6 +67,11 @@ def number_system(parts: list[list[Section]]) -> list[Section]:
     if len(flat) == 1:
         return [flat[0]._replace(path="system")]
     return [section._replace(path=f"system[{k}]") for k, section in enumerate(flat)]
+
+
+def first_hash(messages: Iterable[Chunk]) -> bytes | None:
+    """The hash of the first message that is no system message."""
+    return next((chunk.hash for chunk in messages if chunk.role not in SYSTEM_ROLES), None)
 
 
 def chain(backend: str, model: str, hashes: Iterable[bytes]) -> list[bytes]:
@@ -122,7 +127,7 @@ def assemble(
         tools_hash=tools.hash if tools else None,
         tools_set_hash=tools.set_hash if tools else None,
         params_hash=params.hash if params else None,
-        first_hash=next((chunk.hash for chunk in messages if chunk.role not in SYSTEM_ROLES), None),
+        first_hash=first_hash(messages),
         tool_count=tools.length if tools else 0,
         has_media=bool(system and system.digest.media) or any(chunk.media for chunk in messages),
         hints=parts.hints,

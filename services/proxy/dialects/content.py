@@ -65,26 +65,15 @@ class Message(msgspec.Struct, gc=False):
     images: list[str] | None = None
 
 
-def plain_text(message: Message) -> str | None:
-    """The text of a message that is one text and nothing else; else None."""
-    content = message.content
-    if (
-        message.tool_calls is not None
-        or message.name is not None
-        or message.reasoning_content is not None
-        or message.reasoning is not None
-        or message.thinking is not None
-        or message.images is not None
-        or message.tool_name is not None
-        or message.function_call is not None
-        or message.refusal is not None
-    ):
-        return None
-    if content.__class__ is str:
-        return content
-    if content and len(content) == 1 and content[0].__class__ is Block and content[0].type in _TEXTS:
-        return content[0].text
-    return None
+def is_common(message: Message) -> bool:
+    """Whether a message has nothing but role, content, reasoning and calls."""
+    return (
+        message.name is None
+        and message.tool_name is None
+        and message.images is None
+        and message.function_call is None
+        and message.refusal is None
+    )
 
 
 def message_role(message: Message) -> str:
@@ -96,7 +85,7 @@ def message_role(message: Message) -> str:
     return role
 
 
-_TEXTS = frozenset({"text", "input_text", "output_text", None})
+TEXT_TYPES = frozenset({"text", "input_text", "output_text", None})
 
 
 def message_sections(message: Message) -> list[Section]:

@@ -13,11 +13,12 @@ from msgspec import Raw
 from services.proxy import cut
 from services.proxy.dialects import build
 from services.proxy.dialects.base import Family, UnparsedError
-from services.proxy.dialects.content import Message, message_role, message_sections, plain_text
+from services.proxy.dialects.content import Message, is_common, message_role, message_sections
 from services.proxy.dialects.envelope import Envelope, engine_of, hints_of, model_of, params_of
-from services.proxy.dialects.normal import Digest, digest, digest_text
+from services.proxy.dialects.normal import digest
+from services.proxy.dialects.quick import quick_chunk
 from services.proxy.dialects.tools import ToolSet, read_tools, tools_sections
-from services.proxy.prompt import ChunkKind, Prompt, RequestKind, Section
+from services.proxy.prompt import Chunk, ChunkKind, Prompt, RequestKind, Section
 
 
 class MessagesBody(Envelope, gc=False):
@@ -68,20 +69,23 @@ class ListDialect:
             role = cut.text_of(fields.get("role", cut.NONE)) or ""
             return role.lower(), [Section("", "json", bytes(raw))]
 
-    def digests(self, raws: Sequence[Raw]) -> list[Digest]:
-        """The digests of items, in order. The common shapes are decoded once and never become sections."""
+    def chunks(self, raws: Sequence[Raw], index: int) -> list[Chunk]:
+        """The chunks of items, the first of which has the given index."""
         found = []
         read = _message.decode
-        for raw in raws:
+        for i, raw in enumerate(raws, index):
             try:
                 message = read(raw)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                found.append(digest(*self.opaque(raw)))
+            except _BROKEN:
+                found.append(self.any_chunk(i, raw))
                 continue
-            text = plain_text(message)
-            role = message_role(message)
-            found.append(digest_text(role, text) if text else digest(role, message_sections(message)))
+            chunk = quick_chunk(i, message, raw) if is_common(message) else None
+            found.append(chunk or self.any_chunk(i, raw))
         return found
+
+    def any_chunk(self, index: int, raw: Raw) -> Chunk:
+        """The chunk of an item of any shape."""
+        return build.message_chunk(index, digest(*self.opaque(raw)), raw)
 
     def leading(self, field: Raw, items: list[Raw]) -> tuple[int, build.System | None]:
         """How many items belong to the system section, and that section, the API's own field first."""
@@ -118,10 +122,7 @@ class ListDialect:
         parts = self.parts(envelope)
         items = self.items(envelope)
         lead, system = self.leading(parts.system, items)
-        chunks = [
-            build.message_chunk(lead + i, found, raw)
-            for i, (found, raw) in enumerate(zip(self.digests(items[lead:]), items[lead:], strict=True))
-        ]
+        chunks = self.chunks(items[lead:], lead)
         prompt = build.assemble(
             self.name,
             self.list_name,
@@ -146,3 +147,4 @@ class ListDialect:
 
 
 _message = msgspec.json.Decoder(Message)
+_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

@@ -1,18 +1,27 @@
 """OpenAI's Responses API: every item of `input` is a chunk of its own, calls and their outputs included."""
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import Raw
 
 from services.proxy import cut
 from services.proxy.dialects import build
 from services.proxy.dialects.base import Family
-from services.proxy.dialects.content import Block, Function, call_sections, content_sections, encode
+from services.proxy.dialects.content import (
+    TEXT_TYPES,
+    Block,
+    Function,
+    call_sections,
+    content_sections,
+    encode,
+)
 from services.proxy.dialects.envelope import Envelope
 from services.proxy.dialects.listed import ListDialect
-from services.proxy.dialects.normal import Digest, digest
+from services.proxy.dialects.quick import call_chunk, text_chunk
 from services.proxy.dialects.responses_answer import ResponsesReader
 from services.proxy.dialects.tap import AnswerTap
-from services.proxy.prompt import Prompt, Section
+from services.proxy.prompt import Chunk, Prompt, Section
 
 
 class ResponsesBody(Envelope, gc=False):
@@ -35,6 +44,7 @@ class Item(msgspec.Struct, gc=False):
 
 
 _item = msgspec.json.Decoder(Item)
+_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _NOT_CONTENT = frozenset({"id", "call_id", "status", "type", "encrypted_content"})
 
 
@@ -70,14 +80,36 @@ class OpenAIResponses(ListDialect):
             return "assistant", _thoughts(item)
         return _unknown(item.type or "", raw)
 
-    def digests(self, raws: "list[Raw]") -> list[Digest]:  # type: ignore[override]
-        """The digests of items, in order."""
-        return [digest(*self.opaque(raw)) for raw in raws]
+    def chunks(self, raws: Sequence[Raw], index: int) -> list[Chunk]:
+        """The chunks of items, the first of which has the given index."""
+        found = []
+        read = _item.decode
+        for i, raw in enumerate(raws, index):
+            try:
+                item = read(raw)
+            except _BROKEN:
+                found.append(self.any_chunk(i, raw))
+                continue
+            found.append(_quick(i, item, raw) or self.any_chunk(i, raw))
+        return found
 
     def tap(self, prompt: Prompt | None, content_type: str, content_encoding: str) -> AnswerTap:
         """A listener for the answer."""
         del prompt, content_type
         return AnswerTap(ResponsesReader(self.opaque), content_encoding, lines=False)
+
+
+def _quick(index: int, item: Item, raw: Raw) -> Chunk | None:
+    """The chunk of a call, of a plain output, or of a message of one text."""
+    if item.type == "function_call":
+        return call_chunk(index, Function(name=item.name, arguments=item.arguments), raw)
+    if item.type == "function_call_output" and isinstance(item.output, str) and item.output:
+        return text_chunk(index, "tool", item.output, raw)
+    if item.type in (None, "message") and isinstance(item.content, list) and len(item.content) == 1:
+        block = item.content[0]
+        if block.type in TEXT_TYPES and block.text:
+            return text_chunk(index, (item.role or "").lower(), block.text, raw)
+    return None
 
 
 def _thoughts(item: Item) -> list[Section]:
