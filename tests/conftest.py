@@ -12,6 +12,7 @@ pytest_plugins = [
     "tests.support.postgres",
     "tests.support.proxy",
     "tests.support.valkey",
+    "tests.support.admin",  # after those it is made of
 ]
 
 _cancel_all_tasks = runners._cancel_all_tasks

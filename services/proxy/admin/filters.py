@@ -25,7 +25,7 @@ When = Annotated[
     str | None,
     Parameter(description="ISO 8601 time, UTC unless it says otherwise, or an age such as 90m, 24h, 7d"),
 ]
-All = Annotated[bool, Parameter(query="all", description="Every request, not generations alone")]
+All = Annotated[bool, Parameter(description="Every request, not generations alone")]
 
 
 def refuse_unknown(request: Request[Any, Any, Any], *known: str) -> None:

@@ -46,7 +46,7 @@ def routes(ctx: Parts, history: History) -> Router:
         kind: Kind = None,
         since: When = None,
         until: When = None,
-        every: All = False,
+        all: All = False,  # noqa: A002  # its name on the wire
         cursor: Cursor = None,
         limit: Limit = 100,
     ) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def routes(ctx: Parts, history: History) -> Router:
             **names,
             "hit": one_of("hit", hit, HITS),
             "status": one_of("status", status, frozenset(STATUSES)),
-            "kind": one_of("kind", kind, KINDS) or (None if every else "generation"),
+            "kind": one_of("kind", kind, KINDS) or (None if all else "generation"),
             "since": moment("since", since),
             "until": moment("until", until),
         }

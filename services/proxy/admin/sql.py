@@ -32,12 +32,12 @@ def routes(history: History) -> Router:
 
 
 def _run(url: str, question: Question) -> dict[str, Any]:
-    from services.history.console import SqlError, run_sql  # noqa: PLC0415  # not before somebody asks
+    from services.history.console import Refused, run_sql  # noqa: PLC0415  # not before somebody asks
     from services.history.engine import HistoryError  # noqa: PLC0415
 
     try:
-        return run_sql(url, question.sql, question.limit, question.timeout_s)
-    except SqlError as error:
+        return msgspec.structs.asdict(run_sql(url, question.sql, question.limit, question.timeout_s))
+    except Refused as error:
         raise ClientException(str(error)) from None
     except HistoryError as error:
         raise HistoryUnavailable(str(error)) from None
