@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 import msgspec
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError
@@ -28,7 +28,7 @@ from services.proxy.state.merge import merge
 BUDGET_S = 0.03  # what a request waits for `place`; with that for marks it stays below the contract's 50 ms
 MARKS_BUDGET_S = 0.015
 SOCKET_S = 1.0  # a connection that is silent for so long is closed; nobody waits for it by then
-CONNECTIONS = 32
+CONNECTIONS = 16  # each carries some thousand requests a second; more only help a hung server to hang more
 SIGHT_S = 60.0  # between looks at who else uses this Redis
 STRANGER_S = 86_400
 START_S = 0.5  # how long `start` waits for the first probe, so that the first request finds Redis in use
@@ -48,9 +48,12 @@ class RedisState:
         self._probed = asyncio.Event()
         self._script = files(__package__).joinpath("script.lua").read_bytes()
         self._sha = layout.sha(self._script)
-        self._redis: Any = Redis.from_url(
-            url, protocol=2, socket_timeout=SOCKET_S, socket_connect_timeout=SOCKET_S,
-            max_connections=CONNECTIONS, retry=Retry(NoBackoff(), 0), client_name="metalanchor-proxy",
+        self._opened: asyncio.Future[None] | None = None
+        self._redis: Any = Redis.from_pool(
+            BlockingConnectionPool.from_url(
+                url, protocol=2, socket_timeout=SOCKET_S, socket_connect_timeout=SOCKET_S, timeout=SOCKET_S,
+                max_connections=CONNECTIONS, retry=Retry(NoBackoff(), 0), client_name="metalanchor-proxy",
+            )
         )  # fmt: skip
 
     async def start(self) -> None:
@@ -124,13 +127,14 @@ class RedisState:
 
     async def _within(self, budget_s: float, work: Coroutine[Any, Any, Any], *, trips: bool = True) -> Any:
         """The result of `work`, or None when Redis is not asked, fails, or is late; never cancels it."""
-        if not self.breaker.closed:
+        opened = self._opened
+        if opened is None or opened.done():
             work.close()
             return None
         task = self._spawn(work)
-        await asyncio.wait((task,), timeout=budget_s)
-        if not task.done():  # a reply may have come in with the timer, after the loop itself was late
-            await asyncio.sleep(0)
+        await asyncio.wait((task, opened), timeout=budget_s, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done() and not opened.done():
+            await asyncio.sleep(0)  # a reply may have come in with the timer, where the loop itself was late
             await asyncio.sleep(0)
         if task.done():
             return task.result()
@@ -159,6 +163,8 @@ class RedisState:
     def _trip(self, reason: str) -> None:
         if self.breaker.closed:
             self.breaker.fail(reason)
+            if self._opened is not None:
+                self._opened.set_result(None)  # whoever waits beside the one that failed goes on at once
             self._wake.set()
 
     async def _run(self, arguments: list[Any]) -> Any:
@@ -197,6 +203,8 @@ class RedisState:
         except (RedisError, OSError, TimeoutError) as error:
             self.breaker.fail(type(error).__name__)
         else:
+            if self._opened is None or self._opened.done():
+                self._opened = asyncio.get_running_loop().create_future()
             self.breaker.succeed()
 
     async def _sign(self) -> None:

@@ -1,4 +1,4 @@
-"""How much state takes: a thousand live conversations of 100 KB each fit the default cap, in Redis's own count."""
+"""How much state takes: a thousand live conversations of 100 KB each fit the default cap."""
 
 import hashlib
 from pathlib import Path
@@ -9,9 +9,8 @@ import pytest
 from services.ids import new_id
 from services.proxy.marks import mark
 from services.proxy.prompt import Section
-from services.proxy.state import layout, limits
+from services.proxy.state import layout
 from services.proxy.state.base import Call, Node, Query, Settled
-from services.proxy.state.local import LocalState
 from services.settings import Settings
 from tests.support.queries import KEY
 
@@ -32,14 +31,18 @@ def turn(lineage: int, number: int) -> Query:
         sizes=[1000] * count, estimate=25_000, stream=True, dialect="openai_chat",
     )  # fmt: skip
     call = Call(id=request_id, at=at, kind="generation", scope=node.scope, model="m", session=node.session)
-    return Query(scope=node.scope, group="engine:1\x1fm", backend="engine:1", tenant=None, node=node, call=call)
+    return Query(
+        scope=node.scope, group="engine:1\x1fm", backend="engine:1", tenant=None, node=node, call=call
+    )
 
 
 MARKS = mark(KEY, [(i, [Section("", "text", TEXT.encode())]) for i in range(MESSAGES)])
 
 
 def settled(query: Query) -> Settled:
-    return Settled(id=query.call.id, lineage=query.node.lineage, ended=1, status="completed", prompt_tokens=25_000)
+    return Settled(
+        id=query.call.id, lineage=query.node.lineage, ended=1, status="completed", prompt_tokens=25_000
+    )
 
 
 @pytest.mark.process
@@ -59,7 +62,9 @@ def test_redis_stays_under_the_cap_by_its_own_count_and_keeps_every_lineage(valk
     used = client.info("memory")["used_memory_dataset"] - empty
     counted = int(client.get(layout.BASE + b"bytes"))
     reply = script(keys=[layout.BASE], args=[b"overview", 2 * LINEAGES])
-    print(f"used {used / 1e6:.1f} MB, counted {counted / 1e6:.1f} MB, nodes {client.zcard(layout.BASE + b'lru')}")
+    print(
+        f"used {used / 1e6:.1f} MB, counted {counted / 1e6:.1f} MB, nodes {client.zcard(layout.BASE + b'lru')}"
+    )
     assert used < cap
     assert used < 1.25 * counted + (8 << 20)
     assert len(layout.overview(reply).lineages) == LINEAGES

@@ -16,9 +16,7 @@ from tests.support.queries import KEY, make_query
 pytestmark = pytest.mark.process
 
 CONTRACT_S = 0.05
-SLACK_S = (
-    0.05  # a loaded test machine; what is tested is that nothing near a socket's time limit is waited for
-)
+SLACK_S = 0.1  # a loaded test machine; what is tested is that no socket time limit is waited for
 
 
 @pytest.fixture
@@ -38,7 +36,7 @@ async def make_state():
 
 async def back(state):
     async with asyncio.timeout(20):
-        while state.status()["mode"] != "redis":
+        while state.status()["mode"] != "redis":  # noqa: ASYNC110 - seen from outside, as a user would
             await asyncio.sleep(0.02)
 
 
@@ -138,7 +136,7 @@ async def test_a_redis_that_refuses_commands(valkey, make_state, commands, undo)
 
 
 async def test_cancelled_requests_leave_no_reply_for_the_next(valkey, make_state):
-    """Half of many requests are cancelled in the middle of a slow Redis read; no one sees another's answer."""
+    """Half of many requests are cancelled in the middle of a Redis read; no one sees another's answer."""
     async with FaultyRedis(valkey.port) as relay:
         state = await make_state(relay.url)
         known = [make_query(session=f"s{n}", chunks=("sys", f"first {n}")) for n in range(40)]
