@@ -10,7 +10,7 @@ from services.proxy.flow import Cause
 
 
 class Advice(NamedTuple):
-    """A sentence for a code; `agent` and `kind` limit it to an agent (a prefix of its name) or backend kind."""
+    """A sentence for a code; `agent` and `kind` limit it to an agent (by name prefix) or backend kind."""
 
     code: str
     text: str

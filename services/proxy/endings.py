@@ -1,10 +1,11 @@
 """Owns what became of this process's latest requests, from the moment their answers ended.
 
-The shared state learns of it a little later, off the request path; a client that goes on at once would else be
-compared with a request whose answer nobody seems to know. In memory, bounded, gone with the process.
+The shared state learns of it a little later, off the request path; a client that goes on at once would else
+be compared with a request whose answer nobody seems to know. In memory, bounded, gone with the process.
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from services.proxy.state.base import Settled, Sighting
 
@@ -15,20 +16,30 @@ class Endings:
     """What became of the latest requests, by id."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[str, Settled] = OrderedDict()
+        self._held: OrderedDict[str, tuple[Settled, Sequence[int]]] = OrderedDict()
 
-    def put(self, settled: Settled) -> None:
-        """Remember how a request ended."""
-        self._held[settled.id] = settled
+    def put(self, settled: Settled, spellings: Sequence[int] = ()) -> None:
+        """Remember how a request ended, and how its chunks were spelt (see `causes.notes`)."""
+        self._held[settled.id] = settled, spellings
         if len(self._held) > KEPT:
             self._held.popitem(last=False)
+
+    def spellings(self, request_id: str) -> Sequence[int]:
+        """How a request's chunks were spelt; empty where that is not known here."""
+        held = self._held.get(request_id)
+        return held[1] if held else ()
+
+    def settled(self, request_id: str) -> Settled | None:
+        """How a request ended, if it did in this process lately."""
+        held = self._held.get(request_id)
+        return held[0] if held else None
 
     def complete(self, sighting: Sighting) -> None:
         """Fill in, in place, the endings that the state did not know yet."""
         for past in sighting.candidates:
             if past.settled is None:
-                past.settled = self._held.get(past.node.id)
+                past.settled = self.settled(past.node.id)
         sighting.calls = [
-            (call, settled if settled is not None else self._held.get(call.id))
+            (call, settled if settled is not None else self.settled(call.id))
             for call, settled in sighting.calls
         ]

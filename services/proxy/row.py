@@ -7,12 +7,12 @@ Pure. A field that is not known stays None; nothing is filled up with zeros. Val
 import re
 from typing import Any
 
+from services.proxy.dialects import kind_of
 from services.proxy.flow import Cause, Flow, Verdict
 from services.proxy.prompt import Prompt
 from services.record import Record
 
 ENDPOINT = re.compile(r"[A-Za-z0-9._:/@%+-]{1,200}\Z")
-MANAGEMENT = ("/api/", "/v1/models", "/models", "/props", "/slots", "/lora-adapters", "/api/v1/models")
 CHUNK_HASH_BYTES = 8  # of each chunk in ``chunk_hashes``: 64 bits tell the chunks of one history apart
 
 
@@ -40,7 +40,7 @@ def record_of(flow: Flow) -> Record:
         backend=flow.backend.name,
         backend_kind=flow.backend.kind,
         endpoint=endpoint_of(flow.path),
-        kind=_kind(flow),
+        kind=flow.prompt.kind if flow.prompt else kind_of(flow.method, flow.path.partition("?")[0]),
         diverged_at=diverged_at,
         byte_offset=offset,
         cause=first.code if first else None,
@@ -107,14 +107,6 @@ def overhead_ms(flow: Flow) -> float | None:
 
 def _ms(start: float | None, end: float | None) -> float | None:
     return None if start is None or end is None else round(max(0.0, end - start) * 1e3, 3)
-
-
-def _kind(flow: Flow) -> str:
-    if flow.prompt is not None:
-        return flow.prompt.kind
-    if flow.dialect is not None:
-        return flow.dialect.kind
-    return "management" if flow.method != "OPTIONS" and flow.path.startswith(MANAGEMENT) else "other"
 
 
 def _hex(digest: bytes | None) -> str | None:

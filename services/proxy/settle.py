@@ -5,10 +5,12 @@ read and teach. `foresee` runs before the headers leave, `settle` when the answe
 anything.
 """
 
+from array import array
 from typing import Protocol
 
 from services.proxy.causes.find import foreseen, scene_of, settled
 from services.proxy.causes.misses import expected, reply_tokens
+from services.proxy.causes.notes import respelt, spelling
 from services.proxy.causes.scene import Scene
 from services.proxy.endings import Endings
 from services.proxy.explain import Explanations
@@ -44,7 +46,7 @@ def foresee(flow: Flow, ctx: Knowledge) -> None:
         ctx.endings.complete(flow.sighting)
     scene = scene_of(flow, ctx.texts)
     if scene is not None:
-        flow.causes = foreseen(scene, flow, ctx.texts, ctx.key)
+        flow.causes = foreseen(scene, flow, ctx.key)
 
 
 def settle(flow: Flow, ctx: Knowledge) -> None:
@@ -56,14 +58,16 @@ def settle(flow: Flow, ctx: Knowledge) -> None:
         return
     if not flow.causes:
         foresee(flow, ctx)
+    spellings = array("q", (spelling(chunk) for chunk in flow.prompt.chunks))
     _infer(flow, ctx.speeds)
     scene = scene_of(flow, ctx.texts)
     if scene is not None:
         flow.causes = settled(scene, flow, flow.causes)
+        flow.causes += respelt(scene, ctx.endings.spellings(_parent(flow)), spellings)
         flow.lost_tokens = lost_tokens(scene, flow, ctx.estimator)
         flow.lost_ms = lost_ms(flow, ctx.speeds)
     _learn(flow, ctx)
-    ctx.endings.put(settled_of(flow, ctx.key))
+    ctx.endings.put(settled_of(flow, ctx.key), spellings)
     ctx.explanations.put(flow)
 
 
@@ -178,6 +182,10 @@ def _shared_engine(flow: Flow) -> bool:
         or (settled is not None and settled.ended > flow.received_at)
         for call, settled in calls
     )
+
+
+def _parent(flow: Flow) -> str:
+    return flow.verdict.parent.node.id if flow.verdict and flow.verdict.parent else ""
 
 
 def _model(flow: Flow) -> str:

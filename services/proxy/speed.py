@@ -23,7 +23,7 @@ Key = tuple[str, str]
 
 
 class Rate(NamedTuple):
-    """A learnt rate in tokens a millisecond, the samples it rests on, and their relative spread (0 = equal)."""
+    """A learnt rate in tokens a millisecond, its number of samples, and their relative spread (0 = equal)."""
 
     tokens_per_ms: float
     samples: int

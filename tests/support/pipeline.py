@@ -1,12 +1,13 @@
-"""The analysis of a request without its wire: read, identify, place, foresee, settle, in one process and no sockets.
+"""The analysis of a request without its wire: read, identify, place, foresee, settle, and no sockets.
 
-`Pipeline` plays the proxy for one backend over a `LocalState`; `Engine` plays a prefix cache of given slots, so
-that measured figures are those a real one would report. Time is a number the test sets.
+`Pipeline` plays the proxy for one backend over a `LocalState`; `Engine` plays a prefix cache of given slots,
+so that measured figures are those a real one would report. Time is a number the test sets.
 """
 
 import itertools
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ from services.proxy.explain import Explanations
 from services.proxy.flow import Flow
 from services.proxy.identity import identify
 from services.proxy.place import marks_of, place, query_of
-from services.proxy.prompt import Prompt
+from services.proxy.prompt import Prompt, Section
 from services.proxy.settle import foresee, settle, settled_of
 from services.proxy.speed import Speeds
 from services.proxy.state.local import LocalState
@@ -27,30 +28,35 @@ from services.proxy.texts import Texts
 from services.proxy.tokens import Estimator
 from services.settings import Settings
 
+Answer = dict[str, Any] | Callable[[int | None, int | None], dict[str, Any]]
 CHAT = "/v1/chat/completions"
 BYTES_A_TOKEN = 4
 
 
 class Engine:
-    """A prefix cache: `slots` rendered prompts, the best matching one continued, else the oldest overwritten."""
+    """A prefix cache: `slots` rendered prompts, the best match continued, else the oldest overwritten."""
 
-    def __init__(self, slots: int = 1) -> None:
+    def __init__(self, slots: int = 1, likeness: float = 0.5) -> None:
         self.slots: list[bytes] = []
-        self.limit = slots
+        self.limit, self.likeness = slots, likeness
 
-    def run(self, text: bytes, reply: bytes = b"") -> tuple[int, int]:
+    def run(self, text: bytes) -> tuple[int, int]:
         """(prompt tokens, cached tokens) of a prompt, which is then what a slot holds."""
         best = max(self.slots, key=lambda held: _shared(held, text), default=b"")
         cached = _shared(best, text)
-        if best and cached >= len(text) // 10:
+        if best and cached >= self.likeness * len(text):
             self.slots.remove(best)
         elif len(self.slots) >= self.limit:
             cached = _shared(self.slots.pop(0), text)
         else:
             cached = 0
-        self.slots.append(text + reply)
+        self.slots.append(text)
         total = max(1, len(text) // BYTES_A_TOKEN)
         return total, min(total - 1, cached // BYTES_A_TOKEN)
+
+    def keep(self, reply: bytes) -> None:
+        """The tokens generated for the last prompt stay in its slot."""
+        self.slots[-1] += reply
 
 
 class Pipeline:
@@ -86,7 +92,7 @@ class Pipeline:
         *,
         path: str = CHAT,
         headers: dict[str, str] | None = None,
-        answer: dict[str, Any] | None = None,
+        answer: Answer | None = None,
         tokens: tuple[int | None, int | None] | None = None,
         reply: dict[str, Any] | None = None,
         status: str = "completed",
@@ -112,7 +118,11 @@ class Pipeline:
         after_s: float = 1.0,
     ) -> Flow:
         """A flow that was read and identified."""
-        raw = body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        raw = (
+            body
+            if isinstance(body, bytes)
+            else json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        )
         dialect = for_route("POST", path)
         assert dialect is not None, path
         self.now_ms += round(after_s * 1e3)
@@ -136,7 +146,7 @@ class Pipeline:
         self,
         flow: Flow,
         *,
-        answer: dict[str, Any] | None = None,
+        answer: Answer | None = None,
         tokens: tuple[int | None, int | None] | None = None,
         reply: dict[str, Any] | None = None,
         status: str = "completed",
@@ -147,11 +157,15 @@ class Pipeline:
         assert flow.prompt is not None
         assert flow.dialect is not None
         if tokens is None and self.engine is not None:
-            tokens = self.engine.run(rendered(flow), json.dumps(reply).encode() if reply else b"")
-        made = answer if answer is not None else make_answer(flow.prompt, tokens or (None, None), reply)
+            tokens = self.engine.run(rendered(flow))
+        known = tokens or (None, None)
+        made = answer(*known) if callable(answer) else answer
+        made = make_answer(flow.prompt, known, reply) if made is None else made
         tap = flow.dialect.tap(flow.prompt, "application/json", "")
-        tap.feed(json.dumps(made).encode(), time.perf_counter())
+        tap.feed(json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode(), time.perf_counter())
         flow.outcome = tap.close(time.perf_counter())
+        if self.engine is not None and self.engine.slots and flow.outcome.reply is not None:
+            self.engine.keep(turn("assistant", flow.outcome.reply.sections))
         if ttft_s is not None:
             flow.outcome.first_token_at = flow.started + ttft_s
         flow.status, flow.http_status = status, 200
@@ -170,8 +184,13 @@ def rendered(flow: Flow) -> bytes:
     for chunk in flow.prompt.chunks:
         if chunk.kind != "params":
             sections = flow.dialect.sections(chunk.kind, chunk.raw)
-            parts.append(b"\x1e%s\x1f%s" % (chunk.role.encode(), b"\x1f".join(section.text for section in sections)))
+            parts.append(turn(chunk.role, sections))
     return b"".join(parts)
+
+
+def turn(role: str, sections: list[Section]) -> bytes:
+    """One turn as the plain template prints it."""
+    return b"\x1e%s\x1f%s" % (role.encode(), b"\x1f".join(section.text for section in sections))
 
 
 def make_answer(
@@ -187,15 +206,28 @@ def make_answer(
             return {"model": prompt.model, "response": message["content"], "done": True, **told}
         return {"model": prompt.model, "message": message, "done": True, "done_reason": "stop", **told}
     if prompt.dialect.startswith("anthropic"):
-        usage = {"input_tokens": (total or 0) - (cached or 0), "cache_read_input_tokens": cached, "output_tokens": 3}
+        usage = {
+            "input_tokens": (total or 0) - (cached or 0),
+            "cache_read_input_tokens": cached,
+            "output_tokens": 3,
+        }
         content = message["content"]
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
         told = {} if total is None else {"usage": usage}
         return {"type": "message", "role": "assistant", "content": blocks, "stop_reason": "end_turn", **told}
     if "responses" in prompt.dialect:
         usage = {"input_tokens": total, "output_tokens": 3, "input_tokens_details": {"cached_tokens": cached}}
-        item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": message["content"]}]}
-        return {"object": "response", "status": "completed", "output": [item], "usage": usage if total else None}
+        item = {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": message["content"]}],
+        }
+        return {
+            "object": "response",
+            "status": "completed",
+            "output": [item],
+            "usage": usage if total else None,
+        }
     usage = {"prompt_tokens": total, "completion_tokens": 3}
     if cached is not None:
         usage["prompt_tokens_details"] = {"cached_tokens": cached}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 REACH = 8_192  # characters searched on each side for the ends of a block; longer blocks count as untitled
 TITLE = 80
 
-_TAG = re.compile(r"<(/?)([A-Za-z][\w:-]{0,60})(?:\s[^<>]{0,200})?>")
+_TAG = re.compile(r"<(/?)([^\W\d_][\w:-]{0,60})(?:\s[^<>]{0,200})?>")
 _HEADING = re.compile(
     r"^(?:#{1,6}[ \t]{1,4}(?P<hash>[^\n]{1,80})|\[(?P<square>[^\]\n]{1,60})\][ \t]{0,4}|"
     r"【(?P<han>[^】\n]{1,60})】|={2,8}[ \t]{0,2}(?P<rule>[^=\n]{1,60}?)[ \t]{0,2}={2,8}[ \t]{0,4}|"
@@ -19,14 +19,16 @@ _HEADING = re.compile(
 )
 _WORKSPACE_TITLE = re.compile(
     r"git|workspace|work(?:ing)?[ _-]?tree|version[ _-]?control|repo(?:sitory)?\b|"
-    r"(?:directory|folder|file|project)[ _-]?(?:structure|tree|listing|layout)|open[ _-]?(?:tabs|files|editors)|"
+    r"(?:directory|folder|file|project)[ _-]?(?:structure|tree|listing|layout)|"
+    r"open[ _-]?(?:tabs|files|editors)|"
     r"recent[ _-]?(?:commits|files)|modified[ _-]?files|"
     r"工作区|工作目录|工作树|版本控制|仓库|目录结构|文件树|项目结构|提交记录",
     re.IGNORECASE,
 )
 _SIGNALS = re.compile(
     r"git status|\bbranch\b|\bcommits?\b|modified:|untracked|work(?:ing)? tree|\bstaged\b|\bHEAD\b|\borigin/|"
-    r"(?m:^[ \t]{0,4}(?:[MADRCU?]{1,2}|[ MADRCU]{2})[ \t][^\s]{1,200}$)|(?m:^[0-9a-f]{7,12}[ \t]\S)|gitStatus|"
+    r"(?m:^[ \t]{0,4}(?:[MADRCU?]{1,2}|[ MADRCU]{2})[ \t][^\s]{1,200}$)|"
+    r"(?m:^[0-9a-f]{7,12}[ \t]\S)|gitStatus|"
     r"\bdiff --git\b|工作树|分支|提交|暂存|未跟踪",
 )
 

@@ -6,7 +6,8 @@ Chinese, Japanese and Korean dates are told by their signs (年月日, 星期), 
 # fmt: off
 MONTHS: tuple[str, ...] = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
-    "november", "december", "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sept", "sep", "oct", "nov", "dec",
+    "november", "december", "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sept", "sep", "oct", "nov",
+    "dec",
     "januar", "februar", "märz", "mai", "juni", "juli", "oktober", "dezember",
     "januari", "februari", "maart", "mei", "augustus",
     "janvier", "février", "mars", "avril", "juin", "juillet", "août", "septembre", "octobre", "novembre",

@@ -10,6 +10,7 @@ from services.proxy.causes.scene import Run, Scene
 from services.proxy.flow import Cause
 
 ROUNDS_LINEAGES = 3  # conversations that must miss in turn before room, not a neighbour, is to blame
+BY_LIKENESS = frozenset({"llama-server", "ollama"})  # these choose the slot with the most in common
 MISSED = 0.5  # of what was sent before: less than that found again counts as a miss
 
 
@@ -18,11 +19,10 @@ def eviction(scene: Scene) -> list[Cause]:
     slots = scene.slots
     if slots is None or scene.parent is None:
         return []
-    takers = _takers(scene)
-    if len(takers) < slots:
+    taker = _taker(scene, slots)
+    if taker is None:
         return []
     found = [cause for cause in (_capacity(scene, slots),) if cause]
-    taker = takers[slots - 1]
     session = taker.call.session if taker.call.scope == scene.scope else None
     detail = {
         "kind": _kind(scene, taker),
@@ -31,6 +31,16 @@ def eviction(scene: Scene) -> list[Cause]:
         "session": session,
     }
     return [*found, Cause(code="evicted_by", severity="loss", detail=detail)]
+
+
+def _taker(scene: Scene, slots: int) -> Run | None:
+    """The call that filled the last slot, else a fork: engines give it the slot of what it resembles."""
+    takers = _takers(scene)
+    if len(takers) >= slots:
+        return takers[slots - 1]
+    if scene.kind not in BY_LIKENESS:
+        return None
+    return next((run for run in takers if _kind(scene, run) == "fork"), None)
 
 
 def _takers(scene: Scene) -> list[Run]:

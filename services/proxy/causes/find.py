@@ -1,10 +1,10 @@
-"""All causes of one request, in the contract's order. Pure; called before the headers leave, and at the end."""
+"""All causes of one request, in the contract's order. Pure; called before headers leave, and at the end."""
 
 from collections.abc import Callable
 
 from services.proxy.causes.eviction import eviction
 from services.proxy.causes.misses import engine_cause, reply_missed, shortfall
-from services.proxy.causes.notes import notes, spelling
+from services.proxy.causes.notes import notes
 from services.proxy.causes.residency import residency
 from services.proxy.causes.scene import Scene
 from services.proxy.causes.text import text_causes
@@ -51,12 +51,11 @@ def scene_of(flow: Flow, texts: Texts) -> Scene | None:
     )
 
 
-def foreseen(scene: Scene, flow: Flow, texts: Texts, key: bytes) -> list[Cause]:
+def foreseen(scene: Scene, flow: Flow, key: bytes) -> list[Cause]:
     """What is known before the answer: residency, text breaks, then risks and notes."""
     text = text_causes(scene)
     risks = [cause for cause in (_replay(scene, flow, key),) if cause]
-    alike = spelling(scene.prompt.chunks, lambda name: _raw(texts, name), scene.prompt.path)
-    return _ordered(residency(scene), text + risks + alike, [])
+    return _ordered(residency(scene), text + risks, [])
 
 
 def settled(scene: Scene, flow: Flow, before: list[Cause]) -> list[Cause]:
@@ -149,8 +148,3 @@ def _held(texts: Texts, node: Node, index: int) -> list[Section]:
         return []
     name = node.chunks[index * HASH_BYTES : (index + 1) * HASH_BYTES]
     return texts.sections(KINDS[node.kinds[index]], name) or []
-
-
-def _raw(texts: Texts, name: bytes) -> bytes | None:
-    found = texts.get(name)
-    return found[1] if found else None

@@ -93,9 +93,9 @@ def _resync(left: list[str], right: list[str], i: int, j: int) -> tuple[int, int
         places.setdefault(tuple(right[j + dj : j + dj + SYNC]), dj)
     best: tuple[int, int] | None = None
     for di in range(min(LOOK_AHEAD, len(left) - i) + 1):
-        dj = places.get(tuple(left[i + di : i + di + SYNC]))
-        if dj is not None and di + dj > 0 and (best is None or di + dj < sum(best)):
-            best = (di, dj)
+        found = places.get(tuple(left[i + di : i + di + SYNC]))
+        if found is not None and di + found > 0 and (best is None or di + found < sum(best)):
+            best = (di, found)
     return best
 
 

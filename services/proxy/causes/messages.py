@@ -17,7 +17,8 @@ from services.proxy.state.base import HASH_BYTES
 REPLACED = 3  # messages that one new one must stand for to count as a summary
 SUMMARY = 200  # bytes from which a lone new message may be a summary of many without saying so
 SUMMARY_WORDS = re.compile(
-    rb"summar|compact|condens|conversation (?:so far|history)|previous(?:ly)? (?:conversation|messages|context)|continued from|"
+    rb"summar|compact|condens|conversation (?:so far|history)|continued from|"
+    rb"previous(?:ly)? (?:conversation|messages|context)|"
     + "摘要|总结|概要|压缩|上文|之前的对话|要約|요약".encode(),
     re.IGNORECASE,
 )
@@ -81,47 +82,63 @@ def _cause(scene: Scene, breaker: Breaker) -> Cause:
 
 
 def _code(scene: Scene, breaker: Breaker) -> tuple[str, dict[str, Any]]:
-    old, new = breaker.old, breaker.new
-    if ".reasoning" in breaker.path and not breaker.inserted:
+    """The code of one breaker, and what its detail says besides measures."""
+    if breaker.kind == "reasoning" and not breaker.inserted:
         return "reasoning_dropped_by_client", {}
-    if ".arguments" in breaker.path and breaker.change == "edit" and equal_parsed(old, new):
+    if ".arguments" in breaker.path and breaker.change == "edit" and equal_parsed(breaker.old, breaker.new):
         return "tool_args_reserialised", {"semantic_equal": True}
-    if (
-        breaker.change == "edit"
-        and old is not None
-        and new is not None
-        and is_blank(old, new, breaker.offset)
-    ):
+    if _is_blank(breaker):
         return "history_rewrite", {"whitespace_only": True}
-    if _is_transient(scene, breaker):
-        return "transient_block_removed", {}
-    if breaker.kind == "text" and breaker.change == "edit" and old is not None and new is not None:
-        known = recognise(change_of(old, new, breaker.offset, scene.older(breaker.path)))
-        if known is not None and breaker.old_role != "assistant":
-            return known, {}
-    if (
-        breaker.old_role == "tool"
-        and breaker.deleted > breaker.inserted
-        and breaker.change in ("edit", "removed")
-    ):
+    known = "transient_block_removed" if _is_transient(scene, breaker) else _volatile(scene, breaker)
+    if known:
+        return known, {}
+    if breaker.old_role == "tool" and breaker.deleted > breaker.inserted and breaker.change != "added":
         return "tool_result_pruned", {"delta_bytes": breaker.inserted - breaker.deleted}
     return "history_rewrite", {}
+
+
+def _texts(breaker: Breaker) -> tuple[bytes, bytes] | None:
+    """Both sides of an edited text; None where it is no edit or one side is gone."""
+    if breaker.change != "edit" or breaker.old is None or breaker.new is None:
+        return None
+    return breaker.old, breaker.new
+
+
+def _is_blank(breaker: Breaker) -> bool:
+    texts = _texts(breaker)
+    return texts is not None and is_blank(*texts, breaker.offset)
+
+
+def _volatile(scene: Scene, breaker: Breaker) -> str | None:
+    """A clock, date, counter or snapshot that a client keeps up to date inside an old message of its own."""
+    texts = _texts(breaker)
+    if texts is None or breaker.kind != "text" or breaker.old_role == "assistant":
+        return None
+    return recognise(change_of(*texts, breaker.offset, scene.older(breaker.path)))
 
 
 def _is_transient(scene: Scene, breaker: Breaker) -> bool:
     """A block that stood in the last user message of the request before is gone from there, or moved on."""
     if breaker.change == "reorder":
         return True
-    if breaker.old_role != "user" or not breaker.deleted or not _in_last_user(scene, breaker):
+    if breaker.old_role != "user" or not breaker.deleted or not _goes_on(scene):
         return False
-    if breaker.change == "removed":
+    if not _in_last_user(scene, breaker):
+        return False
+    if breaker.change == "removed" or breaker.new_role not in ("", "user"):
         return True
-    if breaker.new_role not in ("", "user"):
-        return True
-    if breaker.old is None or breaker.new is None:
+    texts = _texts(breaker)
+    if texts is None:
         return not breaker.inserted
-    edit = edit_of(breaker.old, breaker.new, breaker.offset)
+    edit = edit_of(*texts, breaker.offset)
     return bool(edit.hunks) and all(hunk.new_start == hunk.new_end for hunk in edit.hunks)
+
+
+def _goes_on(scene: Scene) -> bool:
+    """Whether the request holds more messages than its parent: a last message edited is no transient one."""
+    node = scene.parent.node if scene.parent else None
+    count = sum(chunk.kind == "message" for chunk in scene.prompt.chunks)
+    return node is not None and count > node.kinds.count("m")
 
 
 def _in_last_user(scene: Scene, breaker: Breaker) -> bool:

@@ -22,7 +22,9 @@ PROMPT_ONLY = frozenset({"openai", "anthropic"})  # keep what was sent, not what
 REPLY_CODES = frozenset({"reasoning_dropped_by_client", "tool_args_reserialised", "reply_altered_by_client"})
 LONG_REPLY = 32  # tokens of an answer from which a trimmed blank or a changed word in it is worth naming
 SHORT_REPLY = 1  # a part that was dropped or spelt anew is named whatever its length
-THINKING_OFF = frozenset({b"false", b'"none"', b'"off"', b'"disabled"', b"0"})
+MISMATCH = "template_generation_prompt_mismatch_suspected"
+THINKING_OFF = frozenset({b"false", b'"none"', b'"off"', b"0"})
+DISABLED = (b'"disabled"', b'"none"')  # inside an object: Anthropic's thinking, OpenAI's reasoning
 THINKING = ("think", "thinking", "enable_thinking", "reasoning_effort", "reasoning.effort", "thinking.type")
 
 
@@ -55,7 +57,7 @@ def reply_missed(scene: Scene, code: str) -> bool:
         return False
     reply, found = settled.completion_tokens or 0, scene.cached - settled.prompt_tokens
     least = LONG_REPLY if code == "reply_altered_by_client" else SHORT_REPLY
-    return scene.backend.kind not in PROMPT_ONLY and reply >= least and 2 * found < reply
+    return scene.kind not in PROMPT_ONLY and reply >= least and 2 * found < reply
 
 
 def reply_tokens(scene: Scene, code: str) -> int:
@@ -92,7 +94,7 @@ def correlates(scene: Scene) -> list[str]:
 
 
 def _granularity(scene: Scene, missing: int) -> Cause | None:
-    kind, cached = scene.backend.kind or "", scene.cached or 0
+    kind, cached = scene.kind or "", scene.cached or 0
     total = scene.measured.prompt_tokens if scene.measured else None
     if cached == 0 and total is not None and total < LEAST.get(kind, 0):
         return _loss("engine_granularity", least_tokens=LEAST[kind])
@@ -113,29 +115,27 @@ def _rewind(scene: Scene, _missing: int) -> Cause | None:
 
 
 def _template(scene: Scene, missing: int) -> Cause | None:
+    """What the request added, and where the reuse ended, speak for the chat template."""
     if scene.verdict.relation != "append" or not _credible(scene):
         return None
-    added = _added_roles(scene)
-    off = thinking_off(scene)
-    tokens, cached = expected(scene)[0], scene.cached or 0
-    tool_chain = _assistant_since_user(scene)
-    if "user" in added and tool_chain:
-        return _loss("template_history_rewrite_suspected", evidence="new_user_turn")
-    if off and "assistant" in added:
-        return _loss("template_generation_prompt_mismatch_suspected", evidence="thinking_off")
-    if added and cached and missing <= max(TAIL, tokens // 10) and "assistant" in added:
-        return _loss("template_generation_prompt_mismatch_suspected", evidence="end_of_prompt")
-    if "tool" in added and "user" not in added and cached:
-        return _loss("tool_turn_rerender_suspected", evidence="tool_turn")
-    if "user" in added and _has_assistant(scene) and cached:
-        return _loss("template_history_rewrite_suspected", evidence="new_user_turn")
-    return None
+    added, cached = _added_roles(scene), scene.cached or 0
+    user, tool, reply = "user" in added, "tool" in added, "assistant" in added
+    near_end = cached > 0 and missing <= max(TAIL, expected(scene)[0] // 10)
+    patterns = (
+        (user and _assistant_since_user(scene), "template_history_rewrite_suspected", "new_user_turn"),
+        (reply and thinking_off(scene), MISMATCH, "thinking_off"),
+        (reply and near_end, MISMATCH, "end_of_prompt"),
+        (tool and not user and cached, "tool_turn_rerender_suspected", "tool_turn"),
+        (user and _has_assistant(scene) and cached, "template_history_rewrite_suspected", "new_user_turn"),
+    )
+    fitting = next(((code, evidence) for fits, code, evidence in patterns if fits), None)
+    return _loss(fitting[0], evidence=fitting[1]) if fitting else None
 
 
 def _suffix_differs(scene: Scene, missing: int) -> bool:
-    """A few tokens short of the parent's own count, with thinking off: its generation prompt was not repeated."""
+    """A few tokens short of the parent's own count, with thinking off: its generation prompt was dropped."""
     added = scene.verdict.relation == "append" and "assistant" in _added_roles(scene)
-    slotless = scene.backend.kind in GRANULES
+    slotless = scene.kind in GRANULES
     return missing > SUFFIX_SLACK and added and not slotless and thinking_off(scene)
 
 
@@ -145,9 +145,9 @@ def _credible(scene: Scene) -> bool:
         return True
     parent = scene.parent
     tried = parent is not None and parent.settled is not None and parent.settled.cached_tokens == 0
-    first = not any(run.settled and run.call.lineage == (parent and parent.node.lineage) and
-                    run.call.id != (parent and parent.node.id) for run in scene.model_runs)  # fmt: skip
-    return (not tried or first) and scene.backend.kind != "mlx_lm"
+    others = [run for run in scene.model_runs if parent is None or run.call.id != parent.node.id]
+    first = not any(parent and run.settled and run.call.lineage == parent.node.lineage for run in others)
+    return (not tried or first) and scene.kind != "mlx_lm"
 
 
 def _reuses(scene: Scene) -> bool:
@@ -160,7 +160,8 @@ def _reuses(scene: Scene) -> bool:
 def thinking_off(scene: Scene) -> bool:
     """Whether the request switches the model's thinking off."""
     return any(
-        name.rpartition("chat_template_kwargs.")[2] in THINKING and value.strip() in THINKING_OFF
+        name.rpartition("chat_template_kwargs.")[2] in THINKING
+        and (value.strip() in THINKING_OFF or any(word in value[:64] for word in DISABLED))
         for name, value in _params(scene)
     )
 

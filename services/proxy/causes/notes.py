@@ -1,11 +1,11 @@
 """Things worth knowing that cost nothing: retries, cancelled forerunners, ids that changed. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 
 from services.proxy.causes.scene import Scene
 from services.proxy.flow import Cause, Flow
 from services.proxy.prompt import Chunk
-from services.proxy.state.base import Past
+from services.proxy.state.base import HASH_BYTES, Past
 
 FAILED = frozenset(
     {"upstream_error", "upstream_reset", "upstream_unreachable", "error_midstream", "incomplete", "rejected",
@@ -84,41 +84,53 @@ def nondeterministic(scene: Scene, flow: Flow) -> Cause | None:
     return None
 
 
-def spelling(
-    chunks: Iterable[Chunk], known: Callable[[bytes], bytes | None], path: Callable[[Chunk], str]
-) -> list[Cause]:
-    """Chunks whose content is as first seen but whose bytes are not: other tool ids, media in another spelling."""
+def spelling(chunk: Chunk) -> int:
+    """What of a message's bytes is no content and yet worth noticing when it changes: ids, media encoding.
+
+    Comparable within this process only; 0 where there is nothing of the kind.
+    """
+    if chunk.kind != "message":
+        return 0
+    if chunk.media:
+        return hash(max(chunk.raw.split(b'"'), key=len))
+    ids = _ids(chunk.raw)
+    return hash(tuple(ids)) if ids else 0
+
+
+def respelt(scene: Scene, before: Sequence[int], now: Sequence[int]) -> list[Cause]:
+    """Messages whose content is the parent's while their tool ids or the encoding of their media are not."""
+    node = scene.parent.node if scene.parent else None
     found: dict[str, Cause] = {}
-    for chunk in chunks:
-        if chunk.kind != "message" or not (chunk.media or chunk.role in ("assistant", "tool", "user")):
-            continue
-        first = known(chunk.hash)
-        if first is None or first == chunk.raw:
-            continue
-        if chunk.media:
-            found.setdefault("image_encoding_changed", _note_at("image_encoding_changed", path(chunk)))
-        elif _has_ids(first) and _has_ids(chunk.raw) and _ids(first) != _ids(chunk.raw):
-            found.setdefault("tool_id_changed", _note_at("tool_id_changed", path(chunk)))
+    if node is None or len(before) != len(node.kinds) or len(now) != len(scene.prompt.chunks):
+        return []
+    lead_old, lead_new = (
+        node.kinds.find("m"),
+        len(now) - sum(c.kind == "message" for c in scene.prompt.chunks),
+    )
+    for old, new in zip(range(lead_old, len(before)), range(lead_new, len(now)), strict=False):
+        chunk = scene.prompt.chunks[new]
+        if chunk.hash[:HASH_BYTES] != node.chunks[old * HASH_BYTES : (old + 1) * HASH_BYTES]:
+            break
+        if before[old] != now[new] and before[old] and now[new]:
+            code = "image_encoding_changed" if chunk.media else "tool_id_changed"
+            found.setdefault(code, _note_at(code, scene.prompt.path(chunk)))
     return list(found.values())
 
 
 ID_KEYS = (b'"id"', b'"tool_call_id"', b'"tool_use_id"', b'"call_id"')
-
-
-def _has_ids(raw: bytes) -> bool:
-    return any(key in raw for key in ID_KEYS)
+MOST_IDS = 64  # of one message; more calls in one turn are not seen
 
 
 def _ids(raw: bytes) -> list[bytes]:
     """The values that stand behind id keys."""
-    found = []
+    found: list[bytes] = []
     for key in ID_KEYS:
         at = raw.find(key)
-        while at >= 0 and len(found) < 64:
+        while at >= 0 and len(found) < MOST_IDS:
             start = raw.find(b'"', at + len(key))
             end = raw.find(b'"', start + 1)
             found.append(raw[start + 1 : end])
-            at = raw.find(key, end if end > 0 else len(raw))
+            at = raw.find(key, end) if end > 0 else -1
     return found
 
 

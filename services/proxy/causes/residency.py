@@ -1,4 +1,4 @@
-"""Whether the engine could keep anything at all: the model reloaded, unloaded, its context cut, its cache off.
+"""Whether the engine could keep anything: the model reloaded or unloaded, its context cut, its cache off.
 
 Pure. Before the answer these causes are foreseen from the timeline; afterwards a load time that the backend
 reports confirms or refutes them, and a high measured reuse refutes them too.
@@ -28,10 +28,10 @@ def residency(scene: Scene) -> list[Cause]:
 
 
 def truncated(scene: Scene) -> Cause | None:
-    """The prompt was longer than the context, so the engine dropped its front, and shifts it on every turn."""
+    """The prompt was longer than the context, so the engine drops its front, anew on every turn."""
     sent, limit = scene.verdict.prompt_estimate, scene.num_ctx
     evaluated = scene.measured.prompt_tokens if scene.measured else None
-    if scene.backend.kind in ("llama-server", "vllm", "openai", "anthropic"):
+    if scene.kind in ("llama-server", "vllm", "openai", "anthropic"):
         return None  # these refuse a long prompt, they do not cut it
     if evaluated is None:
         over = limit is not None and sent > OVERSIZE * limit
@@ -91,9 +91,7 @@ def disabled(scene: Scene) -> Cause | None:
 
 def _loads(scene: Scene) -> bool:
     """Whether this backend loads and unloads models by request options and idle time, as Ollama does."""
-    return scene.backend.kind == "ollama" or (
-        scene.backend.kind in (None, "lmstudio") and scene.prompt.dialect.startswith("ollama")
-    )
+    return scene.kind == "ollama" or scene.prompt.dialect.startswith("ollama")
 
 
 def _refuted(scene: Scene) -> bool:

@@ -13,6 +13,7 @@ from services.proxy.state.base import Call, Past, Settled, Sighting
 
 NEVER_RAN = frozenset({"rejected", "upstream_unreachable", "upstream_error", "response_cache"})
 SLOTLESS = frozenset({"vllm", "openai", "anthropic"})  # caches shared by all requests: no single slot to lose
+OPENAI = "api.openai.com"
 MLX_ENTRIES = 10  # mlx_lm keeps the caches of its 10 latest prompts (``--prompt-cache-size``)
 
 
@@ -54,6 +55,12 @@ class Scene(NamedTuple):
     def parent(self) -> Past | None:
         """The request it is compared with."""
         return self.verdict.parent
+
+    @property
+    def kind(self) -> str | None:
+        """The engine's kind. A local server that is only known to speak OpenAI's API has none."""
+        kind = self.backend.kind
+        return None if kind == "openai" and not self.backend.authority.endswith(OPENAI) else kind
 
     @property
     def runs(self) -> list[Run]:

@@ -69,8 +69,9 @@ _DATE = re.compile(
 )
 _NUMBER = re.compile(r"[-+]?\d+(?:[,_ ]\d{3})*(?:\.\d+)?")
 _VERSION_BEFORE = re.compile(
-    r"(?:\b(?:version|ver|v|release|rev|build|python|node(?:\.js)?|npm|ruby|php|java|jdk|go|rust|gcc|macos|ios|android|"
-    r"windows|ubuntu|debian|fedora|linux|darwin|kernel|chrome|sdk|cli|gpt|claude|sonnet|opus|llama|gemma|qwen|mistral)"
+    r"(?:\b(?:version|ver|v|release|rev|build|python|node(?:\.js)?|npm|ruby|php|java|jdk|go|rust|gcc|macos|ios|"
+    r"android|windows|ubuntu|debian|fedora|linux|darwin|kernel|chrome|sdk|cli|gpt|claude|sonnet|opus|llama|gemma|qwen|"
+    r"mistral)"
     r"|版本|バージョン|버전)[\s:=/@_-]{0,3}[vV]?\Z",
     re.IGNORECASE,
 )
@@ -119,7 +120,7 @@ def skeleton(line: str) -> str:
 
 
 def is_version(text: str, start: int, end: int) -> bool:
-    """Whether the number at [start, end) is part of a version: two dots, a leading v, or a product before it."""
+    """Whether the number at [start, end) is part of a version: two dots, a v or a product before it."""
     while start > 0 and (
         text[start - 1].isdigit() or (text[start - 1] == "." and text[start - 2 : start - 1].isdigit())
     ):
