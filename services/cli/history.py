@@ -27,8 +27,7 @@ def reading(settings: Settings) -> Iterator["Connection"]:
     """A read-only connection to the history; a history without its tables yet is a failure that says so."""
     from sqlalchemy.exc import OperationalError, ProgrammingError, SQLAlchemyError  # noqa: PLC0415
 
-    from services.history.engine import open_engine, sqlite_path  # noqa: PLC0415
-    from services.history.migrate import unreachable  # noqa: PLC0415
+    from services.history.engine import open_engine, sqlite_path, unreachable  # noqa: PLC0415
 
     with history_errors():
         file = sqlite_path(settings.database)

@@ -61,6 +61,13 @@ def sqlite_path(url: str) -> Path | None:
     return Path(str(parsed.database)).expanduser() if parsed.get_backend_name() == "sqlite" else None
 
 
+def unreachable(error: Exception) -> HistoryError:
+    """A database error as one line that names the setting; never parameters, never the URL's password."""
+    cause = getattr(error, "orig", None) or error
+    first = str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
+    return HistoryError(f"The history database does not work: {first}. Check {VARIABLE}.")
+
+
 def _open_sqlite(url: URL, *, read_only: bool) -> Engine:
     path = Path(str(url.database)).expanduser()
     if not read_only:

@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Engine, delete, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from services.history.engine import open_engine
-from services.history.migrate import unreachable
+from services.history.engine import open_engine, unreachable
 from services.history.tables import requests
 
 # About 20 ms of write lock on SQLite with all indexes.

@@ -83,10 +83,16 @@ class LogWorker(SimpleWorker):
         self.failure = error
         log.warning("batch %s was not stored: %s", job.id, told(error))
 
-    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
-        """Tell rq that this worker lives; rq calls it between all it does, so here the loop is left."""
-        if self._stopping.is_set() and pipeline is None:
+    def dequeue_job_and_maintain_ttl(
+        self, timeout: int | None, max_idle_time: int | None = None
+    ) -> tuple[Job, Queue] | None:
+        """The next job; leave the loop instead of taking one up when the process is to stop."""
+        if self._stopping.is_set():
             raise StopRequested
+        return super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        """Tell rq that this worker lives; leave the loop when Redis does not hear it."""
         try:
             super().heartbeat(timeout, pipeline)
         except (RedisError, OSError):

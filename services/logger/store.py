@@ -119,7 +119,7 @@ class Store:
 
     def _transact(self, records: list[Record], saved: Saved) -> None:
         try:
-            rows = [_row(record, postgres=self._postgres) for record in records]
+            rows = [row_of(record, postgres=self._postgres) for record in records]
             with self._engine.begin() as connection:
                 count = self._write(connection, rows)
         except (SQLAlchemyError, self._errors, ValueError, TypeError, OverflowError) as error:
@@ -145,7 +145,8 @@ class Store:
         return Unavailable(f"{text} (run `metalanchor migrate`)" if missing else text)
 
 
-def _row(record: Record, *, postgres: bool) -> tuple[Any, ...]:
+def row_of(record: Record, *, postgres: bool) -> tuple[Any, ...]:
+    """A record as the driver takes it, in the order of `COLUMNS`."""
     values = list(_fields(record))
     received = time_of(record.received_at)
     values[_RECEIVED] = received if postgres else text_of(received)

@@ -271,11 +271,11 @@ def test_secrets_in_a_failing_batch_are_nowhere(valkey, history_url, tmp_path):
     client = valkey.client()
     open_queue(client).enqueue_call(JOB, args=(f'[{{"id": "{canary}"',), description="rows", result_ttl=0)
     boom = (
-        "from services.logger import store; row = store._row\n"
+        "from services.logger import store; row = store.row_of\n"
         "def broken(record, **kind):\n"
         "    if record.error == 'boom': raise RuntimeError(record.agent)\n"
         "    return row(record, **kind)\n"
-        "store._row = broken\n"
+        "store.row_of = broken\n"
     )
     enqueue(valkey, [make_record(error="boom", agent=canary)])
     (tmp_path / "boom.py").write_text(boom)
