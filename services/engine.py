@@ -71,8 +71,8 @@ def prepare_model(data_path: Path) -> Path:
 def environment(data_path: Path) -> dict[str, str]:
     """What the child needs in its environment: llama.cpp wants GCC's OpenMP, which a bare Linux lacks.
 
-    The ``engine`` extra then brings one inside another package's wheel, under a mangled name; the linker finds
-    it by the name of a link.
+    The ``engine`` extra then brings one inside another package's wheel, under a mangled name; the linker
+    finds it by the name of a link.
     """
     if not sys.platform.startswith("linux") or _loads(OPENMP):
         return {}
