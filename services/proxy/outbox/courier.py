@@ -133,7 +133,7 @@ class Courier:
 
 
 def batches(rows: list[Row]) -> Iterator[list[Row]]:
-    """Cut rows into batches of at most 200 rows or about a megabyte."""
+    """Cut rows into batches of at most 200 rows and 256 KiB."""
     batch: list[Row] = []
     size = 0
     for row in rows:
