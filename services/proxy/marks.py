@@ -2,26 +2,26 @@
 
 Redis holds them, so that another process, or this one without the text, still finds an offset to within a
 block. Blocks are counted from the head and from the tail, since an insertion shifts all that follows. Digests
-are keyed per installation, because short blocks could be guessed. Pure.
+are keyed per installation, because short blocks could be guessed.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 
-from services.proxy.prompt import Section
-from services.proxy.state.base import Marks
+from services.proxy.prompt import Chunk, Section
+from services.proxy.state.base import HASH_BYTES, Mark, Marks
 
 DIGEST = 8  # of a whole section
 BLOCK_DIGEST = 4  # of a block; a false match of one block in four billion shifts an offset, nothing else
-SHORTEST, LONGEST = 64, 1024
-MOST_BLOCKS = 1024  # of one request in either direction: 8 KiB of digests for a prompt of any common size
+SHORTEST = 64  # bytes of a block in most sections
+MOST_BLOCKS = 256  # of one section in either direction: 1 KiB of digests each, however long it is
 
 
 class Marker:
-    """Makes the digests of one installation; `block` is the block length in bytes."""
+    """Makes the digests of one installation."""
 
-    def __init__(self, key: bytes, block: int) -> None:
-        self.block = block
+    def __init__(self, key: bytes) -> None:
         self._section = hashlib.blake2b(key=key, digest_size=DIGEST, person=b"section")
         self._block = hashlib.blake2b(key=key, digest_size=BLOCK_DIGEST, person=b"block")
 
@@ -31,15 +31,20 @@ class Marker:
         made.update(text)
         return made.digest()
 
-    def head(self, text: bytes) -> bytes:
+    def head(self, text: bytes, block: int) -> bytes:
         """Digests of its blocks, the first one first, the last one possibly short."""
-        return b"".join(self._digest(text[at : at + self.block]) for at in range(0, len(text), self.block))
+        return b"".join([self._digest(text[at : at + block]) for at in range(0, len(text), block)])
 
-    def tail(self, text: bytes) -> bytes:
+    def tail(self, text: bytes, block: int) -> bytes:
         """Digests of its blocks counted from the end, the last one first, the first one possibly short."""
-        size = len(text)
-        ends = range(size, 0, -self.block)
-        return b"".join(self._digest(text[max(0, end - self.block) : end]) for end in ends)
+        ends = range(len(text), 0, -block)
+        return b"".join([self._digest(text[max(0, end - block) : end]) for end in ends])
+
+    def mark(self, section: Section) -> tuple[str, str, str, int, bytes, bytes, bytes]:
+        """A section without its text; one of a single block needs no blocks, its own digest says as much."""
+        text, block = section.text, block_length(len(section.text))
+        blocks = (self.head(text, block), self.tail(text, block)) if len(text) > block else (b"", b"")
+        return section.path, section.kind, section.label, len(text), self.digest(text), *blocks
 
     def _digest(self, block: bytes) -> bytes:
         made = self._block.copy()
@@ -47,33 +52,38 @@ class Marker:
         return made.digest()
 
 
-def block_length(total: int) -> int:
-    """The block length for a request of `total` bytes: a power of two that bounds the number of blocks."""
+class Marking:
+    """Owns the marks of recent chunks by content, so that a next turn only marks what is new in it."""
+
+    def __init__(self, key: bytes, max_bytes: int) -> None:
+        self._marker = Marker(key)
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._held: OrderedDict[bytes, list[tuple[str, str, str, int, bytes, bytes, bytes]]] = OrderedDict()
+
+    def marks(self, chunks: Iterable[Chunk], sections: Callable[[Chunk], list[Section]]) -> Marks:
+        """The marks of a request; `sections` cuts a chunk that was not marked lately."""
+        found: list[Mark] = []
+        for position, chunk in enumerate(chunks):
+            name = chunk.hash[:HASH_BYTES]
+            made = self._held.get(name)
+            if made is None:
+                made = self._held[name] = [self._marker.mark(section) for section in sections(chunk)]
+                self._bytes += _cost(made)
+            else:
+                self._held.move_to_end(name)
+            found.extend([(position, *mark) for mark in made])
+        while self._bytes > self._max_bytes:
+            self._bytes -= _cost(self._held.popitem(last=False)[1])
+        return Marks(sections=found)
+
+
+def block_length(size: int) -> int:
+    """The block length in a section of `size` bytes: a power of two that bounds the number of blocks."""
     block = SHORTEST
-    while block < LONGEST and total // block > MOST_BLOCKS:
+    while size > block * MOST_BLOCKS:
         block *= 2
     return block
-
-
-def mark(key: bytes, sections: Iterable[tuple[int, Sequence[Section]]]) -> Marks:
-    """The marks of a request's (chunk position, sections)."""
-    flat = [(position, section) for position, group in sections for section in group]
-    marker = Marker(key, block_length(sum(len(section.text) for _, section in flat)))
-    return Marks(
-        block=marker.block,
-        sections=[
-            (
-                position, section.path, section.kind, section.label, len(section.text),
-                marker.digest(section.text), *_blocks(marker, section.text),
-            )
-            for position, section in flat
-        ],
-    )  # fmt: skip
-
-
-def _blocks(marker: Marker, text: bytes) -> tuple[bytes, bytes]:
-    """Both directions; a section of one block needs none, its own digest says as much."""
-    return (marker.head(text), marker.tail(text)) if len(text) > marker.block else (b"", b"")
 
 
 def shared_blocks(left: bytes, right: bytes) -> int:
@@ -84,3 +94,8 @@ def shared_blocks(left: bytes, right: bytes) -> int:
         if left[span] != right[span]:
             return at
     return count
+
+
+def _cost(marks: list[tuple[str, str, str, int, bytes, bytes, bytes]]) -> int:
+    """Bytes of memory that the marks of a chunk take, tuples and small strings included."""
+    return 200 + sum(300 + len(head) + len(tail) for *_, head, tail in marks)

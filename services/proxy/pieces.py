@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from services.proxy.marks import Marker, shared_blocks
+from services.proxy.marks import Marker, block_length, shared_blocks
 from services.proxy.prompt import Section, SectionKind
 from services.proxy.spans import divergence
 
@@ -53,20 +53,26 @@ def span(old: Piece, new: Piece) -> Span:
     marker = old.marker or new.marker
     if marker is None:
         return Span(0, 0, max(old.size, new.size, 1))
+    block = _block(old, new)
     shortest = min(old.size, new.size)
-    before = shared_blocks(_head(old, marker), _head(new, marker)) * marker.block
-    after = shared_blocks(_tail(old, marker), _tail(new, marker)) * marker.block
+    before = shared_blocks(_head(old, marker, block), _head(new, marker, block)) * block
+    after = shared_blocks(_tail(old, marker, block), _tail(new, marker, block)) * block
     offset = min(before, shortest)
-    return Span(offset, min(after, shortest - offset), marker.block)
+    return Span(offset, min(after, shortest - offset), min(block, max(old.size, new.size)))
+
+
+def _block(old: Piece, new: Piece) -> int:
+    """The block length that the blind piece was marked with."""
+    return block_length(old.size if old.text is None else new.size)
 
 
 def _digest(piece: Piece, marker: Marker) -> bytes:
     return piece.digest if piece.text is None else marker.digest(piece.text)
 
 
-def _head(piece: Piece, marker: Marker) -> bytes:
-    return piece.head if piece.text is None else marker.head(piece.text)
+def _head(piece: Piece, marker: Marker, block: int) -> bytes:
+    return piece.head if piece.text is None else marker.head(piece.text, block)
 
 
-def _tail(piece: Piece, marker: Marker) -> bytes:
-    return piece.tail if piece.text is None else marker.tail(piece.text)
+def _tail(piece: Piece, marker: Marker, block: int) -> bytes:
+    return piece.tail if piece.text is None else marker.tail(piece.text, block)

@@ -10,10 +10,9 @@ import msgspec
 
 from services.proxy.flow import Flow
 from services.proxy.identity import WEAK_SOURCES
-from services.proxy.marks import mark
+from services.proxy.outline import outline
 from services.proxy.prompt import Prompt
-from services.proxy.sides import LETTERS, letter
-from services.proxy.state.base import HASH_BYTES, Call, Marks, Node, Query, State
+from services.proxy.state.base import Call, Marks, Node, Query, State
 from services.proxy.texts import Texts
 from services.proxy.tokens import Estimator, model_key
 from services.proxy.verdict import Blocks, decide
@@ -79,11 +78,17 @@ async def place(flow: Flow, parts: Parts) -> None:
 
 
 def marks_of(flow: Flow, parts: Parts) -> Marks | None:
-    """The block digests to leave for later comparisons; made when the answer has ended, off the hot path."""
-    prompt, dialect = flow.prompt, flow.dialect
-    if prompt is None or dialect is None or prompt.kind != "generation":
+    """The block digests to leave for later comparisons; made when the answer has ended, off the hot path.
+
+    None where nobody could need them: this process has the text, and there is no other.
+    """
+    prompt = flow.prompt
+    if prompt is None or flow.dialect is None or prompt.kind != "generation":
         return None
-    return mark(parts.key, ((i, dialect.sections(c.kind, c.raw)) for i, c in enumerate(prompt.chunks)))
+    if parts.texts.enabled and parts.settings.redis_url is None:
+        return None
+    dialect = flow.dialect
+    return parts.texts.marking(parts.key).marks(prompt.chunks, lambda c: dialect.sections(c.kind, c.raw))
 
 
 def node_of(flow: Flow, estimate: int = 0) -> Node:
@@ -91,14 +96,13 @@ def node_of(flow: Flow, estimate: int = 0) -> Node:
     prompt, who = flow.prompt, flow.identity
     assert prompt is not None
     assert who is not None
-    chunks = prompt.chunks
+    lines = outline(prompt)
     return Node(
         id=flow.id, at=flow.received_at, scope=who.scope, lineage="",
         session=None if who.session_source in WEAK_SOURCES else who.session, agent=who.agent,
         system=_hex(prompt.system_hash), tools=_hex(prompt.tools_hash), params=_hex(prompt.params_hash),
         first=_hex(prompt.first_hash), request=_hex(prompt.request_hash) or "", raw=prompt.raw_hash.hex(),
-        kinds="".join([LETTERS[c.kind] for c in chunks]), roles="".join([letter(c) for c in chunks]),
-        chunks=b"".join([c.hash[:HASH_BYTES] for c in chunks]), sizes=[c.size for c in chunks],
+        kinds=lines.kinds, roles=lines.roles, chunks=lines.hashes, sizes=lines.sizes,
         estimate=estimate, stream=prompt.stream, dialect=prompt.dialect,
     )  # fmt: skip
 
@@ -125,7 +129,8 @@ def query_of(flow: Flow, settings: Settings, estimator: Estimator) -> Query:
     prompt, who, backend = flow.prompt, flow.identity, flow.backend.name
     assert prompt is not None
     assert who is not None
-    estimate = _estimate(prompt, estimator, model_key(backend, prompt.model))
+    lines = outline(prompt)
+    estimate = estimator.estimate(model_key(backend, prompt.model), lines.size, lines.wide, lines.media)
     tenant = who.tenant or ("" if settings.tenant_header else None)
     group = "\x1f".join([backend, prompt.model] if tenant is None else [backend, prompt.model, tenant])
     placed = (
@@ -149,14 +154,6 @@ def _is_side(prompt: Prompt) -> bool:
         return True
     raws = [chunk.raw for chunk in prompt.chunks if chunk.kind != "params"]
     return any(_SIDE.search(raw[:_SIDE_WINDOW]) or _SIDE.search(raw[-_SIDE_WINDOW:]) for raw in raws)
-
-
-def _estimate(prompt: Prompt, estimator: Estimator, model: str) -> int:
-    size = wide = media = 0
-    for chunk in prompt.chunks:
-        if chunk.kind != "params":
-            size, wide, media = size + chunk.size, wide + chunk.wide, media + chunk.media
-    return estimator.estimate(model, size, wide, media)
 
 
 def _hex(digest: bytes | None) -> str | None:

@@ -5,16 +5,12 @@ from collections.abc import Mapping
 from services.proxy.compare import Side, start_of
 from services.proxy.marks import Marker
 from services.proxy.pieces import Piece, seen
-from services.proxy.prompt import Chunk, ChunkKind, Prompt
+from services.proxy.prompt import ChunkKind, Prompt
 from services.proxy.state.base import HASH_BYTES, Marks, Node
 from services.proxy.texts import Texts
 
-LETTERS: Mapping[str, str] = {"params": "p", "tools": "t", "system": "s", "message": "m", "prompt": "q"}
 KINDS: Mapping[str, ChunkKind] = {
     "p": "params", "t": "tools", "s": "system", "m": "message", "q": "prompt",
-}  # fmt: skip
-ROLES: Mapping[str, str] = {
-    "user": "u", "assistant": "a", "model": "a", "tool": "t", "function": "t", "system": "s", "developer": "s",
 }  # fmt: skip
 
 
@@ -37,7 +33,7 @@ def newer(prompt: Prompt, node: Node, texts: Texts) -> Side:
 
 def older(node: Node, texts: Texts, marks: Marks | None, key: bytes) -> Side:
     """An earlier request: by its texts where they are held, else by its marks."""
-    marker = Marker(key, marks.block) if marks else None
+    marker = Marker(key) if marks else None
 
     def pieces(index: int) -> list[Piece] | None:
         name = node.chunks[index * HASH_BYTES : (index + 1) * HASH_BYTES]
@@ -47,11 +43,6 @@ def older(node: Node, texts: Texts, marks: Marks | None, key: bytes) -> Side:
         return _marked(marks, marker, index) if marks and marker else None
 
     return _side(node, lambda _: "", pieces)
-
-
-def letter(chunk: Chunk) -> str:
-    """The role of a chunk in one letter."""
-    return ROLES.get(chunk.role, "-")
 
 
 def _marked(marks: Marks, marker: Marker, index: int) -> list[Piece] | None:

@@ -9,10 +9,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from services.proxy.dialects.base import Dialect
+from services.proxy.marks import Marking
 from services.proxy.prompt import Chunk, ChunkKind, Prompt, Section
 from services.proxy.state.base import HASH_BYTES
 
 ENTRY_COST = 250  # bytes of the dictionary entry, key and tuple beside the text (sys.getsizeof, CPython 3.11)
+FRESH_S = 60.0  # a conversation's old messages become recent again once in that time, not on every turn
+FRESH_CHAINS = 512
+MARKING_BYTES = 16 << 20  # of block digests: those of some 20,000 messages
 
 
 class Texts:
@@ -27,6 +31,8 @@ class Texts:
         self.bytes = 0
         self._clock = clock
         self._dialects: dict[str, Dialect] = {}
+        self._marking: Marking | None = None
+        self._chains: OrderedDict[bytes, float] = OrderedDict()
         self._held: OrderedDict[bytes, tuple[float, str, bytes]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -38,7 +44,7 @@ class Texts:
         if not self.enabled:
             return
         now, held = self._clock(), self._held
-        for chunk in prompt.chunks:
+        for chunk in prompt.chunks[self._fresh(prompt.prefixes, now) :]:
             name = chunk.hash[:HASH_BYTES]
             known = held.pop(name, None)
             if known is None:
@@ -46,6 +52,21 @@ class Texts:
                 self.bytes += ENTRY_COST + len(chunk.raw)
             held[name] = (now, known[1], known[2])
         self._trim(now)
+
+    def _fresh(self, prefixes: list[bytes], now: float) -> int:
+        """How many leading chunks were put a short while ago; the whole chain counts from then on."""
+        count, since = 0, now
+        for length in range(len(prefixes), 0, -1):
+            at = self._chains.get(prefixes[length - 1])
+            if at is not None and now - at < FRESH_S:
+                count, since = length, at
+                break
+        if prefixes:
+            self._chains[prefixes[-1]] = since
+            self._chains.move_to_end(prefixes[-1])
+            if len(self._chains) > FRESH_CHAINS:
+                self._chains.popitem(last=False)
+        return count
 
     def get(self, chunk_hash: bytes) -> tuple[str, bytes] | None:
         """The dialect's name and the raw JSON of a chunk, by its hash or the first 12 bytes of it."""
@@ -63,6 +84,12 @@ class Texts:
         """The sections of a chunk of `prompt`, which was put here before."""
         return self._dialects[prompt.dialect].sections(chunk.kind, chunk.raw)
 
+    def marking(self, key: bytes) -> Marking:
+        """Where the block digests of chunks are made and remembered, whether text is kept or not."""
+        if self._marking is None:
+            self._marking = Marking(key, MARKING_BYTES)
+        return self._marking
+
     def expire(self) -> None:
         """Let go of what is older than the time limit, also while nothing arrives."""
         self._trim(self._clock())
@@ -74,4 +101,5 @@ class Texts:
             if self.bytes <= self.max_bytes and at >= oldest:
                 return
             del self._held[name]
+            self._chains.clear()
             self.bytes -= ENTRY_COST + len(raw)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from services.proxy.compare import Comparison, Side, compare, compare_head
 from services.proxy.flow import Breaker, Hit, Relation, Verdict
 from services.proxy.lineage import Choice, Request, choose
-from services.proxy.prompt import Prompt
+from services.proxy.prompt import Chunk, Prompt
 from services.proxy.sides import newer, older
 from services.proxy.state.base import Call, Marks, Node, Query, Sighting
 from services.proxy.texts import Texts
@@ -98,11 +98,11 @@ def _predict(
 ) -> None:
     """Tokens of the common prefix, to the byte inside the diverging chunk, as a share of all."""
     whole, head = shared
-    chunks = [chunk for chunk in prompt.chunks if chunk.kind != "params"]
-    size = sum(chunk.size for chunk in chunks[:whole])
-    wide = sum(chunk.wide for chunk in chunks[:whole])
-    media = sum(chunk.media for chunk in chunks[:whole])
-    tokens = estimator.exact(model, size, wide, media)
+    chunks = prompt.chunks[1:] if node.kinds.startswith("p") else prompt.chunks
+    if 2 * whole < len(chunks):
+        tokens = _price(estimator, model, chunks[:whole])
+    else:
+        tokens = node.estimate - _price(estimator, model, chunks[whole:])
     if head and whole < len(chunks):
         part = min(1.0, head / max(1, chunks[whole].size))
         tokens += estimator.exact(model, chunks[whole].size * part, chunks[whole].wide * part)
@@ -112,6 +112,12 @@ def _predict(
         verdict.predicted_reuse = 1.0
     else:
         verdict.predicted_reuse = round(min(1.0, tokens / max(1, node.estimate)), 4)
+
+
+def _price(estimator: Estimator, model: str, chunks: list[Chunk]) -> float:
+    return estimator.exact(
+        model, sum([c.size for c in chunks]), sum([c.wide for c in chunks]), sum([c.media for c in chunks])
+    )
 
 
 def _same_params(verdict: Verdict, node: Node) -> bool:

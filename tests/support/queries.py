@@ -30,7 +30,7 @@ def make_query(
         id=request_id, at=now, scope=scope, lineage="", session=session, agent=agent, system=chunks[0],
         tools=tools, params=None, first=chunks[1] if len(chunks) > 1 else None, request="/".join(chunks),
         raw="", kinds="s" + "m" * (len(chunks) - 1), roles="s" + "u" * (len(chunks) - 1),
-        chunks=b"".join(hashes), sizes=[size] * len(chunks), estimate=10, stream=True, dialect="openai_chat",
+        chunks=b"".join(hashes), sizes=(size,) * len(chunks), estimate=10, stream=True, dialect="openai_chat",
     )  # fmt: skip
     call = Call(
         id=request_id, at=now, kind="generation", scope=scope, model=model, session=session, agent=agent

@@ -36,7 +36,7 @@ class Node(msgspec.Struct, kw_only=True, array_like=True):
     kinds: str
     roles: str
     chunks: bytes
-    sizes: list[int]
+    sizes: tuple[int, ...]
     estimate: int
     stream: bool
     dialect: str
@@ -118,6 +118,9 @@ class Sighting(msgspec.Struct, kw_only=True, array_like=True):
     calls: list[tuple[Call, Settled | None]] = []
 
 
+Mark = tuple[int, str, str, str, int, bytes, bytes, bytes]
+
+
 class Marks(msgspec.Struct, kw_only=True, array_like=True):
     """A request's sections by keyed digests of short blocks, to find an offset where the text is not at hand.
 
@@ -125,8 +128,7 @@ class Marks(msgspec.Struct, kw_only=True, array_like=True):
     head, digests of its blocks counted from the tail).
     """
 
-    block: int
-    sections: list[tuple[int, str, str, str, int, bytes, bytes, bytes]] = []
+    sections: list[Mark] = []
 
 
 class Shared(msgspec.Struct, kw_only=True, array_like=True):

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from services.ids import new_id
-from services.proxy.marks import mark
+from services.proxy.marks import Marker
 from services.proxy.prompt import Section
 from services.proxy.state import layout
-from services.proxy.state.base import Call, Node, Query, Settled
+from services.proxy.state.base import Call, Marks, Node, Query, Settled
 from services.settings import Settings
 from tests.support.queries import KEY
 
@@ -28,7 +28,7 @@ def turn(lineage: int, number: int) -> Query:
         id=request_id, at=at, scope="a" * 32, lineage="", session=f"session-{lineage}", agent="hermes",
         system=digest, tools=digest, params=None, first=hashes[0].hex(), request=digest, raw=digest,
         kinds="ts" + "m" * (count - 2), roles="-s" + "ua" * (count // 2 - 1), chunks=b"".join(hashes),
-        sizes=[1000] * count, estimate=25_000, stream=True, dialect="openai_chat",
+        sizes=(1000,) * count, estimate=25_000, stream=True, dialect="openai_chat",
     )  # fmt: skip
     call = Call(id=request_id, at=at, kind="generation", scope=node.scope, model="m", session=node.session)
     return Query(
@@ -36,7 +36,7 @@ def turn(lineage: int, number: int) -> Query:
     )
 
 
-MARKS = mark(KEY, [(i, [Section("", "text", TEXT.encode())]) for i in range(MESSAGES)])
+MARKS = Marks(sections=[(i, *Marker(KEY).mark(Section("", "text", TEXT.encode()))) for i in range(MESSAGES)])
 
 
 def settled(query: Query) -> Settled:

@@ -197,7 +197,7 @@ async def test_the_timeline_is_bounded(state):
 
 
 async def test_marks_come_back_for_the_latest_requests_of_a_lineage(state):
-    marks = Marks(block=64, sections=[(0, "system", "text", "", 5, b"d" * 8, b"", b"")])
+    marks = Marks(sections=[(0, "system", "text", "", 5, b"d" * 8, b"", b"")])
     queries = [make_query(chunks=("sys", "hi", *map(str, range(n)))) for n in range(4)]
     for query in queries:
         await state.place(query)

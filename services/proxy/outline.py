@@ -1,0 +1,68 @@
+"""Owns the outlines of the latest requests of this process: what `Node` needs of a prompt's chunks.
+
+A next turn repeats its conversation, so its outline is the earlier one and a few chunks more; going through
+hundreds of chunks again would cost more than placing the request.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from services.proxy.prompt import Chunk, Prompt
+from services.proxy.state.base import HASH_BYTES
+
+REMEMBERED = 256  # conversations that take turns on one proxy; each costs some bytes a chunk
+
+LETTERS: Mapping[str, str] = {
+    "params": "p", "tools": "t", "system": "s", "message": "m", "prompt": "q",
+}  # fmt: skip
+ROLES: Mapping[str, str] = {
+    "user": "u", "assistant": "a", "model": "a", "tool": "t", "function": "t", "system": "s", "developer": "s",
+}  # fmt: skip
+
+
+class Outline(NamedTuple):
+    """A prompt's chunks: letters for kind and role, truncated hashes, bytes; and sums without params."""
+
+    kinds: str = ""
+    roles: str = ""
+    hashes: bytes = b""
+    sizes: tuple[int, ...] = ()
+    size: int = 0
+    wide: int = 0
+    media: int = 0
+
+
+_recent: OrderedDict[bytes, Outline] = OrderedDict()
+
+
+def outline(prompt: Prompt) -> Outline:
+    """The outline of `prompt`, from that of the longest prefix that is remembered."""
+    known, length = Outline(), 0
+    for count in range(len(prompt.prefixes), 0, -1):
+        found = _recent.get(prompt.prefixes[count - 1])
+        if found is not None:
+            known, length = found, count
+            break
+    made = _extended(known, prompt.chunks[length:])
+    if prompt.prefixes:
+        _recent[prompt.prefixes[-1]] = made
+        _recent.move_to_end(prompt.prefixes[-1])
+        if len(_recent) > REMEMBERED:
+            _recent.popitem(last=False)
+    return made
+
+
+def _extended(known: Outline, chunks: list[Chunk]) -> Outline:
+    if not chunks:
+        return known
+    texts = [chunk for chunk in chunks if chunk.kind != "params"]
+    return Outline(
+        known.kinds + "".join([LETTERS[chunk.kind] for chunk in chunks]),
+        known.roles + "".join([ROLES.get(chunk.role, "-") for chunk in chunks]),
+        known.hashes + b"".join([chunk.hash[:HASH_BYTES] for chunk in chunks]),
+        known.sizes + tuple([chunk.size for chunk in chunks]),
+        known.size + sum([chunk.size for chunk in texts]),
+        known.wide + sum([chunk.wide for chunk in texts]),
+        known.media + sum([chunk.media for chunk in texts]),
+    )
