@@ -1,0 +1,254 @@
+"""Sums and percentiles over the history, computed by the database, the same on SQLite and PostgreSQL.
+
+It owns no state. Everything starts from `_base`: the rows that the filters leave, with the two things derived
+from a row: the group it falls into, and its temperature: ``warm`` (at least half of its prompt came from the
+cache, as the backend counted), ``cold``, or ``unmeasured``.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Connection,
+    Float,
+    String,
+    and_,
+    case,
+    cast,
+    func,
+    literal,
+    null,
+    select,
+)
+
+from services.history.queries import Filters, narrow, plain
+from services.history.tables import requests
+
+GROUPS = ("agent", "session", "model", "cause", "hit", "hour")
+PERCENTILES = (50, 95, 99)
+# Upper borders of the size classes of requests, in bytes; the last class is open.
+SIZES = (1 << 10, 8 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20)
+# Upper borders of the length classes of sessions, in requests.
+LENGTHS = (1, 3, 10, 30, 100, 300)
+
+_columns = requests.c
+Row = dict[str, Any]
+
+
+def figures(connection: Connection, filters: Filters, by: str | None = None) -> list[Row]:
+    """One row in all (`by` None, group None), or one a group, most requests first.
+
+    Reuse is weighted by prompt tokens, over the rows whose cached tokens are known, so that
+    ``predicted_reuse`` and ``measured_reuse`` speak of the same requests. ``ttft_ms`` and ``total_ms`` hold one
+    object a temperature: count, p50, p95, p99. Raises `ValueError` for a group that is none of `GROUPS`.
+    """
+    base = _base(connection, filters, by)
+    found = {row["group"]: {**row, "hits": {}} for row in _rows(connection, _totals(base))}
+    for row in _rows(connection, _hits(base)):
+        found[row["group"]]["hits"][row["hit"] or "unknown"] = row["requests"]
+    for name in ("ttft_ms", "total_ms"):
+        for group in found.values():
+            group[name] = {}
+        for row in _rows(connection, _percentiles(base, name)):
+            found[row.pop("group")][name][row.pop("temperature")] = row
+    return sorted(found.values(), key=lambda row: (-row["requests"], str(row["group"])))
+
+
+def losses(connection: Connection, filters: Filters) -> list[Row]:
+    """What each cause cost: requests, tokens and milliseconds lost, prefill time spent; worst first."""
+    base = _base(connection, filters, "cause")
+    query = (
+        select(
+            base.c.group.label("cause"),
+            func.count().label("requests"),
+            _whole(func.sum(base.c.lost_tokens), "lost_tokens"),
+            _real(func.sum(base.c.lost_ms), "lost_ms"),
+            _real(func.sum(base.c.prefill_ms), "prefill_ms"),
+        )
+        .where(base.c.group.is_not(None))
+        .group_by(base.c.group)
+    )
+    return sorted(_rows(connection, query), key=lambda row: -(row["lost_ms"] or 0))
+
+
+def longest_losses(connection: Connection, filters: Filters, limit: int = 20) -> list[Row]:
+    """The single requests that lost most time, with their ids."""
+    shown = (
+        "id",
+        "received_at",
+        "agent",
+        "session",
+        "model",
+        "cause",
+        "diverged_at",
+        "lost_tokens",
+        "lost_ms",
+    )
+    query = narrow(select(*(_columns[name] for name in shown)), filters)
+    query = query.where(_columns.lost_ms > 0).order_by(_columns.lost_ms.desc(), _columns.id.desc())
+    return _rows(connection, query.limit(limit))
+
+
+def hit_rate(connection: Connection, filters: Filters) -> list[Row]:
+    """By hour, oldest first: requests, the share that hit anything, and reuse predicted and measured."""
+    rows = figures(connection, filters, "hour")
+    return [
+        {
+            "hour": row["group"],
+            "requests": row["requests"],
+            "hit_rate": _share(row["hits"]),
+            "predicted_reuse": row["predicted_reuse"],
+            "measured_reuse": row["measured_reuse"],
+        }
+        for row in sorted(rows, key=lambda row: str(row["group"]))
+    ]
+
+
+def session_lengths(connection: Connection, filters: Filters) -> list[Row]:
+    """How many sessions had up to so many requests: ``{"up_to": n | None, "count"}``."""
+    counted = narrow(select(func.count().label("length")), filters).where(_columns.session.is_not(None))
+    inner = counted.group_by(_columns.session).subquery()
+    return _classes(connection, inner.c.length, LENGTHS)
+
+
+def request_sizes(connection: Connection, filters: Filters) -> list[Row]:
+    """How many requests had bodies of up to so many bytes: ``{"up_to": n | None, "count"}``."""
+    inner = narrow(select(_columns.request_bytes.label("size")), filters).subquery()
+    return _classes(connection, inner.c.size, SIZES)
+
+
+def shared(connection: Connection, filters: Filters, name: str, limit: int = 20) -> list[Row]:
+    """System prompts or tool schemas seen more than once (`name` is ``system_hash`` or ``tools_hash``).
+
+    Each with its requests, sessions, agents and models, most often seen first.
+    """
+    column = _columns[name]
+    query = (
+        narrow(
+            select(
+                column.label("hash"),
+                func.count().label("requests"),
+                func.count(_columns.session.distinct()).label("sessions"),
+                func.count(_columns.agent.distinct()).label("agents"),
+                func.count(_columns.model.distinct()).label("models"),
+                func.min(_columns.received_at).label("first_at"),
+                func.max(_columns.received_at).label("last_at"),
+            ),
+            filters,
+        )
+        .where(column.is_not(None))
+        .group_by(column)
+        .having(func.count() > 1)
+        .order_by(func.count().desc(), column)
+        .limit(limit)
+    )
+    return _rows(connection, query)
+
+
+def _base(connection: Connection, filters: Filters, by: str | None) -> CTE:
+    measured = and_(_columns.prompt_tokens > 0, _columns.cached_tokens.is_not(None))
+    temperature = case(
+        (and_(measured, _columns.cached_tokens * 2 >= _columns.prompt_tokens), "warm"),
+        (measured, "cold"),
+        else_="unmeasured",
+    )
+    names = ("hit", "lost_tokens", "lost_ms", "prefill_ms", "ttft_ms", "total_ms", "completion_tokens")
+    query = select(
+        _group(connection, by).label("group"),
+        temperature.label("temperature"),
+        case((measured, _columns.prompt_tokens)).label("prompt_tokens"),
+        case((measured, _columns.cached_tokens)).label("cached_tokens"),
+        case((measured, _columns.predicted_reuse * _columns.prompt_tokens)).label("predicted_tokens"),
+        case((and_(measured, _columns.predicted_reuse.is_not(None)), _columns.prompt_tokens)).label(
+            "foreseen"
+        ),
+        *(_columns[name] for name in names),
+    )
+    return narrow(query, filters).cte("base")
+
+
+def _group(connection: Connection, by: str | None) -> ColumnElement[Any]:
+    if by is None:
+        return cast(null(), String)
+    if by not in GROUPS:
+        raise ValueError(f"reports group by {', '.join(GROUPS)}, not by {by}")
+    if by != "hour":
+        return _columns[by]
+    if connection.dialect.name == "sqlite":
+        return func.substr(cast(_columns.received_at, String), 1, 13).op("||")(literal(":00:00Z"))
+    return func.to_char(func.timezone("UTC", _columns.received_at), "YYYY-MM-DD HH24:00:00Z")
+
+
+def _totals(base: CTE) -> Any:
+    known = func.sum(base.c.prompt_tokens)
+    return select(
+        base.c.group,
+        func.count().label("requests"),
+        func.count(base.c.prompt_tokens).label("measured"),
+        _whole(known, "prompt_tokens"),
+        _whole(func.sum(base.c.cached_tokens), "cached_tokens"),
+        _real(cast(func.sum(base.c.cached_tokens), Float) / func.nullif(known, 0), "measured_reuse"),
+        _real(
+            func.sum(base.c.predicted_tokens) / func.nullif(func.sum(base.c.foreseen), 0), "predicted_reuse"
+        ),
+        _whole(func.sum(base.c.completion_tokens), "completion_tokens"),
+        _whole(func.sum(base.c.lost_tokens), "lost_tokens"),
+        _real(func.sum(base.c.lost_ms), "lost_ms"),
+        _real(func.sum(base.c.prefill_ms), "prefill_ms"),
+    ).group_by(base.c.group)
+
+
+def _hits(base: CTE) -> Any:
+    return select(base.c.group, base.c.hit, func.count().label("requests")).group_by(base.c.group, base.c.hit)
+
+
+def _percentiles(base: CTE, name: str) -> Any:
+    """Nearest rank: the smallest value that at least so many per cent of the values do not exceed."""
+    value = base.c[name]
+    parts = [base.c.group, base.c.temperature]
+    ranked = (
+        select(
+            *parts,
+            value.label("value"),
+            func.row_number().over(partition_by=parts, order_by=value).label("place"),
+            func.count().over(partition_by=parts).label("count"),
+        )
+        .where(value.is_not(None))
+        .subquery()
+    )
+    cuts = [
+        func.min(case((ranked.c.place * 100 >= ranked.c.count * share, ranked.c.value))).label(f"p{share}")
+        for share in PERCENTILES
+    ]
+    grouped = [ranked.c.group, ranked.c.temperature]
+    return select(*grouped, func.count().label("count"), *cuts).group_by(*grouped)
+
+
+def _classes(connection: Connection, value: ColumnElement[Any], borders: tuple[int, ...]) -> list[Row]:
+    label = case(*((value <= border, place) for place, border in enumerate(borders)), else_=len(borders))
+    query = (
+        select(label.label("place"), func.count().label("count")).where(value.is_not(None)).group_by(label)
+    )
+    counts = {row["place"]: row["count"] for row in _rows(connection, query)}
+    tops: list[int | None] = [*borders, None]
+    return [{"up_to": top, "count": counts.get(place, 0)} for place, top in enumerate(tops)]
+
+
+def _rows(connection: Connection, query: Any) -> list[Row]:
+    return [plain(row) for row in connection.execute(query).mappings()]
+
+
+def _whole(expression: Any, name: str) -> Any:
+    # PostgreSQL sums big integers into decimals.
+    return cast(expression, requests.c.prompt_tokens.type).label(name)
+
+
+def _real(expression: Any, name: str) -> Any:
+    return cast(expression, requests.c.lost_ms.type).label(name)
+
+
+def _share(hits: Mapping[str, int]) -> float | None:
+    known = sum(count for name, count in hits.items() if name != "unknown")
+    return (known - hits.get("none", 0)) / known if known else None
