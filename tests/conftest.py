@@ -9,8 +9,10 @@ import pytest
 
 pytest_plugins = [
     "tests.support.backend.fixtures",
+    "tests.support.modelserver",
     "tests.support.postgres",
     "tests.support.proxy",
+    "tests.support.story",
     "tests.support.valkey",
     "tests.support.admin",  # after those it is made of
 ]

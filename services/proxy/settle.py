@@ -5,6 +5,7 @@ read and teach. `foresee` runs before the headers leave, `settle` when the answe
 anything.
 """
 
+import time
 from array import array
 from typing import Protocol
 
@@ -53,6 +54,8 @@ def settle(flow: Flow, ctx: Knowledge) -> None:
     """Take the engine's figures, finish the causes and their cost; fills `measured`, `causes`, `lost_*`."""
     if flow.outcome is not None and flow.dialect is not None:
         flow.measured = measure(flow.outcome, flow.dialect, flow.backend)
+        if flow.ended_at is None and flow.outcome.terminal and (flow.http_status or 0) < 400:
+            flow.status = "completed"  # held until its headers are written; the wire has the last word
     if flow.verdict is None or flow.prompt is None:
         ctx.endings.put(settled_of(flow, ctx.key))
         return
@@ -74,7 +77,7 @@ def settle(flow: Flow, ctx: Knowledge) -> None:
 def settled_of(flow: Flow, key: bytes) -> Settled:
     """What the shared state keeps of a flow whose answer ended: figures and keyed digests, no text."""
     measured, outcome = flow.measured or Measured(), flow.outcome
-    lasted = (flow.ended_at or flow.started) - flow.started
+    lasted = (flow.ended_at or time.perf_counter()) - flow.started
     return Settled(
         id=flow.id,
         lineage=flow.verdict.lineage if flow.verdict else "",

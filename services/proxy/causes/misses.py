@@ -41,7 +41,8 @@ def expected(scene: Scene) -> tuple[int, bool]:
 def shortfall(scene: Scene) -> int:
     """Tokens measured below expectation; 0 within the slack, or where nothing was measured or expected."""
     cached, verdict = scene.cached, scene.verdict
-    if cached is None or verdict.relation in ("first", "fork"):
+    total = scene.measured.prompt_tokens if scene.measured else None
+    if cached is None or total == 0 or verdict.relation in ("first", "fork"):
         return 0
     tokens, counted = expected(scene)
     missing = tokens - cached

@@ -58,9 +58,8 @@ class Scene(NamedTuple):
 
     @property
     def kind(self) -> str | None:
-        """The engine's kind. A local server that is only known to speak OpenAI's API has none."""
-        kind = self.backend.kind
-        return None if kind == "openai" and not self.backend.authority.endswith(OPENAI) else kind
+        """The engine's kind."""
+        return engine_kind(self.backend)
 
     @property
     def runs(self) -> list[Run]:
@@ -111,9 +110,15 @@ def slots_of(backend: Backend) -> int | None:
     for name in ("total_slots", "num_parallel", "OLLAMA_NUM_PARALLEL"):
         if isinstance(found := backend.facts.get(name), int) and found > 0:
             return found
-    if backend.kind in SLOTLESS:
+    kind = engine_kind(backend)
+    if kind in SLOTLESS:
         return None
-    return MLX_ENTRIES if backend.kind == "mlx_lm" else 1
+    return MLX_ENTRIES if kind == "mlx_lm" else 1
+
+
+def engine_kind(backend: Backend) -> str | None:
+    """The engine's kind. A local server that is only known to speak OpenAI's API has none."""
+    return None if backend.kind == "openai" and not backend.authority.endswith(OPENAI) else backend.kind
 
 
 def same_model(left: str, right: str) -> bool:
