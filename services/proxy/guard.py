@@ -35,7 +35,7 @@ class Guard:
             raise RefusedError(
                 403,
                 "host_not_allowed",
-                "This Host is not answered (a guard against DNS rebinding). METALANCHOR_ALLOWED_HOSTS adds names.",
+                "This Host is not answered (DNS rebinding). METALANCHOR_ALLOWED_HOSTS adds names.",
             )
         if len(self._known) < KNOWN_HOSTS:
             self._known.add(hosts[0])

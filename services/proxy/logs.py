@@ -23,11 +23,16 @@ LOGGING: dict[str, Any] = {
     "filters": {"cut": {"()": NotOurCut}},
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(message)s"}},
     "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": "plain", "stream": "ext://sys.stderr"},
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": "plain",
+            "filters": ["cut"],
+            "stream": "ext://sys.stderr",
+        },
     },
     "loggers": {
         "metalanchor": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
-        "_granian": {"handlers": ["stderr"], "level": "ERROR", "filters": ["cut"], "propagate": False},
+        "_granian": {"handlers": ["stderr"], "level": "ERROR", "propagate": False},
     },
 }
 

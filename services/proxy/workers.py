@@ -1,8 +1,8 @@
 """Several proxy processes on one port, and the parent that watches over them.
 
-Children are spawned, never forked. Each holds the reading end of a pipe whose writing end only the parent has:
-a parent that is gone, however it went, takes its children along. A child that dies is replaced; SIGHUP replaces
-them one after the other, the old one ending when the new one serves.
+Children are spawned, never forked. Each holds the reading end of a pipe whose writing end only the parent
+has: a parent that is gone, however it went, takes its children along. A child that dies is replaced; SIGHUP
+replaces them one after the other, the old one ending when the new one serves.
 """
 
 import multiprocessing

@@ -30,7 +30,7 @@ def test_r43_a_line_cut_by_the_network_is_forwarded_as_cut_and_read_whole(wire: 
         b'llo"},"done":false}\n{"mes',
         b'sage":{"content":""},"done":true,"done_reason":"stop","eval_count":2}\n',
     ]
-    wire.backend.answer(stream_of(*pieces, content_type="application/x-ndjson"), "/api/chat")
+    wire.answer(stream_of(*pieces, content_type="application/x-ndjson"))
 
     answer = wire.proxy.chat(CHAT, path="/api/chat")
 
@@ -47,7 +47,7 @@ def test_r44_each_event_arrives_when_it_was_sent(wire: Wire, media: str) -> None
     headers = [("X-Accel-Buffering", "no"), ("Cache-Control", "no-cache")]
     reply = stream_of(*[b"data: {}\n\n"] * 5, gap=0.2, content_type=media)
     reply.headers += headers
-    wire.backend.answer(reply)
+    wire.answer(reply)
     started = time.monotonic()
 
     answer = wire.proxy.chat(CHAT)
@@ -63,7 +63,7 @@ def test_r44_each_event_arrives_when_it_was_sent(wire: Wire, media: str) -> None
 def test_r45_ndjson_keeps_its_type_and_gets_no_bytes_of_ours(wire: Wire) -> None:
     """The media type is left alone and nothing is inserted."""
     values = [{"message": {"content": c}, "done": False} for c in "abc"]
-    wire.backend.answer(ndjson(values, gap=0.1))
+    wire.answer(ndjson(values, gap=0.1))
 
     answer = wire.proxy.chat(CHAT, path="/api/chat")
 
@@ -78,7 +78,7 @@ def test_r46_a_character_cut_at_every_byte_comes_through_whole(wire: Wire) -> No
     end = b"data: [DONE]\n\n"
     reply = stream_of(*[event[i : i + 1] for i in range(len(event))], end, gap=0.001)
     whole = stream_of(event, end)
-    wire.backend.queue(reply, whole)
+    wire.answer(reply, whole)
 
     cut, uncut = wire.proxy.chat(CHAT), wire.proxy.chat(CHAT)
 
@@ -90,8 +90,11 @@ def test_r46_a_character_cut_at_every_byte_comes_through_whole(wire: Wire) -> No
 
 def test_r46_half_a_surrogate_pair_in_each_event_breaks_nothing(wire: Wire) -> None:
     """A character written as two escapes in two events passes untouched, and the row is written."""
-    halves = [rb'data: {"choices":[{"index":0,"delta":{"content":"' + half + rb'"}}]}' + b"\n\n" for half in (rb"\ud83c", rb"\udf0d")]
-    wire.backend.answer(stream_of(*halves, b"data: [DONE]\n\n"))
+    halves = [
+        rb'data: {"choices":[{"index":0,"delta":{"content":"' + half + rb'"}}]}' + b"\n\n"
+        for half in (rb"\ud83c", rb"\udf0d")
+    ]
+    wire.answer(stream_of(*halves, b"data: [DONE]\n\n"))
 
     answer = wire.proxy.chat(CHAT)
 
@@ -102,7 +105,11 @@ def test_r46_half_a_surrogate_pair_in_each_event_breaks_nothing(wire: Wire) -> N
 @pytest.mark.parametrize(
     ("path", "early", "token"),
     [
-        ("/v1/chat/completions", [b":\n\n", b":\n\n"], b'data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\n'),
+        (
+            "/v1/chat/completions",
+            [b":\n\n", b":\n\n"],
+            b'data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\n',
+        ),
         (
             "/v1/messages",
             [b'event: ping\ndata: {"type":"ping"}\n\n'],
@@ -111,9 +118,11 @@ def test_r46_half_a_surrogate_pair_in_each_event_breaks_nothing(wire: Wire) -> N
         ),
     ],
 )
-def test_r48_keep_alives_pass_at_once_and_are_no_token(wire: Wire, path: str, early: list[bytes], token: bytes) -> None:
+def test_r48_keep_alives_pass_at_once_and_are_no_token(
+    wire: Wire, path: str, early: list[bytes], token: bytes
+) -> None:
     """Comments and pings are forwarded when they come; the first token is the first generated text."""
-    wire.backend.answer(stream_of(*early, token, gap=0.25))
+    wire.answer(stream_of(*early, token, gap=0.25))
     started = time.monotonic()
 
     answer = wire.proxy.chat({**CHAT, "max_tokens": 9}, path=path)
@@ -128,7 +137,7 @@ def test_r48_keep_alives_pass_at_once_and_are_no_token(wire: Wire, path: str, ea
 def test_r72_nothing_is_added_to_a_stream_without_an_end(wire: Wire) -> None:
     """Two deltas and a clean close stay two deltas; the row says incomplete."""
     reply = sse([delta("a"), delta("b")])
-    wire.backend.answer(reply)
+    wire.answer(reply)
 
     answer = wire.proxy.chat(CHAT)
 
@@ -140,30 +149,29 @@ def test_r72_nothing_is_added_to_a_stream_without_an_end(wire: Wire) -> None:
 def test_r73_a_slow_reader_holds_the_backend_back(wire: Wire) -> None:
     """200 MB to a client that hardly reads stay at the backend, not in the proxy."""
     piece = b"data: " + b"x" * 65_000 + b"\n\n"
-    sent = 0
-
-    def counted() -> Reply:
-        return Reply(headers=[("Content-Type", "text/event-stream")], writes=[(0, piece)] * 3200, framing="chunked")
-
-    wire.backend.answer(counted())
-    wire.proxy.chat({"model": "warm", "messages": []})
+    flood = Reply(
+        headers=[("Content-Type", "text/event-stream")], writes=[(0, piece)] * 3200, framing="chunked"
+    )
+    wire.proxy.chat(CHAT)
+    wire.answer(flood)
     before = wire.proxy.memory()
     with wire.proxy.client(receive_buffer=4096) as client:
-        client.send("POST", "/v1/chat/completions", json.dumps(CHAT).encode())
+        client.send("POST", "/v1/chat/completions", json.dumps({**CHAT, "model": "flood"}).encode())
         client.head()
         for _ in range(15):
             time.sleep(0.1)
-            sent += len(client.socket.recv(256))
+            client.socket.recv(256)
         growth = wire.proxy.memory() - before
         assert wire.backend.active == 1
 
     assert growth < 32 << 20
-    wire.proxy.wait_rows(1, lambda row: row["status"] == "client_cancelled" and row["model"] == "m" and row["http_status"] == 200 and row["total_ms"] > 1400)
+    (row,) = wire.proxy.wait_rows(1, lambda row: row.get("model") == "flood")
+    assert row["status"] == "client_cancelled"
 
 
 def test_a_stream_without_data_for_long_has_its_headers_within_a_second(wire: Wire) -> None:
     """A client that limits the time to headers is not kept waiting by us: they leave a second after the backend's."""
-    wire.backend.answer(sse([delta("late", "stop")], first=2.0))
+    wire.answer(sse([delta("late", "stop")], first=2.0))
     with wire.proxy.client() as client:
         started = time.monotonic()
         client.send("POST", "/v1/chat/completions", json.dumps(CHAT).encode())
@@ -175,7 +183,9 @@ def test_a_stream_without_data_for_long_has_its_headers_within_a_second(wire: Wi
 
 def test_an_unanalysed_answer_flows_from_its_first_byte(wire: Wire) -> None:
     """A long download on a route we do not read has its headers before its body begins."""
-    wire.backend.answer(Reply(headers=[("Content-Type", "application/json")], writes=[(0.5, b'{"a":1}')], framing="chunked"))
+    wire.answer(
+        Reply(headers=[("Content-Type", "application/json")], writes=[(0.5, b'{"a":1}')], framing="chunked")
+    )
     with wire.proxy.client() as client:
         started = time.monotonic()
         client.send("POST", "/api/pull", b"{}")
@@ -187,12 +197,14 @@ def test_an_unanalysed_answer_flows_from_its_first_byte(wire: Wire) -> None:
 
 def test_a_whole_answer_is_held_for_its_counters_but_not_long(wire: Wire) -> None:
     """A body that ends within 50 ms brings its cached tokens in the header; one that does not is let go."""
-    usage = {"usage": {"prompt_tokens": 30, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 20}}}
+    usage = {
+        "usage": {"prompt_tokens": 30, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 20}}
+    }
     value = {"choices": [{"index": 0, "message": {"content": "x"}, "finish_reason": "stop"}], **usage}
     text = json.dumps(value).encode()
     quick = as_json(value)
     slow = Reply(headers=[("Content-Type", "application/json")], writes=[(0, text[:20]), (0.6, text[20:])])
-    wire.backend.queue(quick, slow)
+    wire.answer(quick, slow)
 
     request = {**CHAT, "stream": False}
     at_once = wire.proxy.chat(request)

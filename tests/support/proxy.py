@@ -12,13 +12,14 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.backend import Backend
+from tests.support.backend import Backend, Received, Reply
 from tests.support.http import Answer, Client, Headers
 
 START_S = 30.0  # a cold start on two shared cores takes about two seconds
@@ -51,7 +52,11 @@ class Proxy:
         """Start the process without waiting for it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         clean = {name: value for name, value in os.environ.items() if not name.startswith("METALANCHOR_")}
-        own = {f"METALANCHOR_{name.upper()}": str(value) for name, value in self._settings.items() if value is not None}
+        own = {
+            f"METALANCHOR_{name.upper()}": str(value)
+            for name, value in self._settings.items()
+            if value is not None
+        }
         home = {"HOME": str(self.folder), "XDG_CONFIG_HOME": str(self.folder / "config")}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -99,12 +104,14 @@ class Proxy:
         self, method: str, target: str, body: bytes = b"", headers: Headers | None = None, **more: Any
     ) -> Answer:
         """One request on a connection of its own."""
-        with self.client() as client:
+        with self.client(timeout=more.pop("timeout", 15.0)) as client:
             return client.request(method, target, body, headers, **more)
 
     def chat(self, value: Any, headers: Headers | None = None, path: str = "/v1/chat/completions") -> Answer:
         """A JSON request to an analysed route."""
-        return self.request("POST", path, json.dumps(value).encode(), [("Content-Type", "application/json"), *(headers or [])])
+        return self.request(
+            "POST", path, json.dumps(value).encode(), [("Content-Type", "application/json"), *(headers or [])]
+        )
 
     def json(self, target: str) -> Any:
         """One of the proxy's own JSON routes."""
@@ -175,10 +182,25 @@ class Wire:
     def __init__(self, backend: Backend, proxy: Proxy) -> None:
         self.backend, self.proxy = backend, proxy
 
+    def answer(self, *replies: Reply) -> None:
+        """Answer requests through the proxy so, in order; the last one again and again."""
+        left = deque(replies)
+
+        def choose(received: Received) -> Reply:
+            if _is_own_question(received):
+                return Reply(status=404)
+            return left.popleft() if len(left) > 1 else left[0]
+
+        self.backend.answer(choose)
+
     @property
-    def received(self) -> list[Any]:
+    def received(self) -> list[Received]:
         """What the backend received through the proxy, without the proxy's own questions."""
-        return [r for r in self.backend.requests if r.header("accept") != "application/json" or r.method != "GET"]
+        return [received for received in self.backend.requests if not _is_own_question(received)]
+
+
+def _is_own_question(received: Received) -> bool:
+    return received.method == "GET" and received.header("accept") == "application/json"
 
 
 @pytest.fixture(scope="session")
