@@ -2,7 +2,7 @@
 
 Bodies are agents' (messages before tools, texts of about 2.5 KB, code or Chinese), from 8 KB to 8 MB. Cold is a
 body never seen; next is the body of the turn after a known one. Each figure is the median of interleaved
-rounds, so that a busy machine slows both sides.
+rounds, in CPU time of the thread: analysis does nothing but compute, and other processes must not count.
 
     python bench/analysis.py [--rounds N] [--out bench/results/analysis.json]
 """
@@ -23,11 +23,16 @@ from services.proxy.dialects.base import Dialect
 
 ROUTES = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 SIZES = {"8 KB": 8 << 10, "100 KB": 100 << 10, "1 MB": 1 << 20, "8 MB": 8 << 20}
-LIMITS = {"next": {"100 KB": 2.0, "1 MB": 2.0, "8 MB": 2.0}, "cold": {"100 KB": 6.0, "1 MB": 6.0, "8 MB": 8.0}}
+LIMITS = {
+    "next": {"100 KB": 2.0, "1 MB": 2.0, "8 MB": 2.0},
+    "cold": {"100 KB": 6.0, "1 MB": 6.0, "8 MB": 8.0},
+}
 MICROSECONDS_8KB = 100.0
 
 CODE = Path(argparse.__file__).read_text(encoding="utf-8").encode("ascii", "ignore").decode()
-CHINESE = "这个函数读取文件并返回其内容，然后我们检查结果是否正确。`read(path)` 失败时抛出异常；请先看日志。\n"
+CHINESE = (
+    "这个函数读取文件并返回其内容，然后我们检查结果是否正确。`read(path)` 失败时抛出异常；请先看日志。\n"
+)
 
 
 def text_of(language: str, number: int, size: int) -> str:
@@ -55,10 +60,10 @@ def tools_of(route: str, size: int) -> list[dict[str, Any]]:
     return tools
 
 
-def turn_of(route: str, language: str, number: int) -> list[dict[str, Any]]:
-    """What one step of a tool loop adds: a call, and its result."""
+def turn_of(route: str, language: str, number: int, size: int) -> list[dict[str, Any]]:
+    """What one step of a tool loop adds: a call, and its result of about `size` bytes."""
     arguments = {"path": f"src/file_{number}.py", "limit": "200"}
-    thought, result = text_of(language, number, 300), text_of(language, number + 7, 4700)
+    thought, result = text_of(language, number, 300), text_of(language, number + 7, size)
     if route == "chat":
         call = {"id": f"c{number}", "type": "function"}
         call["function"] = {"name": "tool_0", "arguments": json.dumps(arguments)}
@@ -70,7 +75,12 @@ def turn_of(route: str, language: str, number: int) -> list[dict[str, Any]]:
         content = {"type": "tool_result", "tool_use_id": f"t{number}", "content": result}
         return [answer, {"role": "user", "content": [content]}]
     item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": thought}]}
-    call = {"type": "function_call", "call_id": f"c{number}", "name": "tool_0", "arguments": json.dumps(arguments)}
+    call = {
+        "type": "function_call",
+        "call_id": f"c{number}",
+        "name": "tool_0",
+        "arguments": json.dumps(arguments),
+    }
     return [item, call, {"type": "function_call_output", "call_id": f"c{number}", "output": result}]
 
 
@@ -81,13 +91,14 @@ def bodies(route: str, language: str, size: int) -> tuple[bytes, bytes]:
     messages: list[dict[str, Any]] = [] if route == "messages" else [{"role": "system", "content": system}]
     messages.append({"role": "user", "content": text_of(language, 1, 400)})
     room = size - len(dump(tools)) - len(dump(messages)) - 200
+    result = 4700 if size > 16 << 10 else 1000
     number = 2
     while room > 0:
-        turn = turn_of(route, language, number)
+        turn = turn_of(route, language, number, result)
         messages += turn
         room -= len(dump(turn))
         number += 1
-    following = messages + turn_of(route, language, number)
+    following = messages + turn_of(route, language, number, result)
     name = "input" if route == "responses" else "messages"
     return tuple(  # type: ignore[return-value]
         dump(
@@ -105,10 +116,10 @@ def dump(value: object) -> bytes:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Seconds of one call."""
-    start = time.perf_counter()
+    """CPU seconds of one call."""
+    start = time.thread_time()
     work()
-    return time.perf_counter() - start
+    return time.thread_time() - start
 
 
 def round_of(dialect: Dialect, parent: bytes, body: bytes) -> tuple[float, float, float]:

@@ -122,7 +122,7 @@ def content_sections(content: str | list[Block] | None, label: str = "") -> list
         return []
     if isinstance(content, str):
         return [Section("", "text", encode(content), label)]
-    several = sum(block.type not in _NOT_CONTENT for block in content) > 1
+    several = sum(block.type not in NOT_CONTENT for block in content) > 1
     sections: list[Section] = []
     calls = 0
     for k, block in enumerate(content):
@@ -135,12 +135,12 @@ def content_sections(content: str | list[Block] | None, label: str = "") -> list
     return sections
 
 
-_NOT_CONTENT = frozenset({"thinking", "redacted_thinking", "reasoning", "tool_use"})
+NOT_CONTENT = frozenset({"thinking", "redacted_thinking", "reasoning", "tool_use"})
 
 
 def block_sections(path: str, block: Block, label: str = "") -> list[Section]:
     """One block that is no call: its text, its thinking, its media, or the result it carries."""
-    if block.type in _NOT_CONTENT:
+    if block.type in NOT_CONTENT:
         thought = block.thinking or block.text or block.data
         return [Section(".reasoning", "reasoning", encode(thought))] if thought else []
     if block.type == "tool_result":

@@ -13,7 +13,7 @@ _HEAD = re.compile(
     rb'(?:\[\s*)?(?:\{\s*(?:"[a-z_]+"\s*:\s*"[^"\\]{0,64}"\s*,\s*)*"(?:content|text)"\s*:\s*(?:\[\s*)?){0,2}"'
 )
 
-_TEXT = re.compile(rb'(?:[^"\\]|\\.)*')
+_TEXT = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*')
 
 
 def head_of(raw: Raw | bytes) -> str:

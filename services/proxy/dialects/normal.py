@@ -44,7 +44,7 @@ def digest(role: str, sections: Iterable[Section]) -> Digest:
 def wide_from(size: int, chars: int) -> int:
     """Bytes of non-ASCII characters, from the bytes and the characters of a text.
 
-    Exact where these characters have three bytes (Chinese, Japanese, Korean, dashes and quotes), a quarter low
+    Exact where these characters have three bytes (Chinese, Japanese, Korean, dashes, quotes), a quarter low
     for those of two; it only feeds an estimate of tokens, and counting exactly would cost as much as hashing.
     """
     return min(size, (size - chars) * 3 // 2)

@@ -5,12 +5,21 @@ that is here gives what `digest(role, sections)` gives, and a property test hold
 not common return None and take the general way.
 """
 
+from collections.abc import Sequence
 from hashlib import sha1
 
 import msgspec
 from msgspec import Raw
 
-from services.proxy.dialects.content import TEXT_TYPES, Block, Function, Message, json_text, message_role
+from services.proxy.dialects.content import (
+    NOT_CONTENT,
+    TEXT_TYPES,
+    Block,
+    Call,
+    Function,
+    Message,
+    message_role,
+)
 from services.proxy.dialects.normal import wide_from
 from services.proxy.prompt import Chunk
 
@@ -22,7 +31,8 @@ def text_chunk(index: int, role: str, text: str, raw: Raw) -> Chunk:
     data = text.encode()
     size = len(data)
     found = sha1(b"%b\n t %d\n%b" % (role.encode(), size, data)).digest()
-    return Chunk("message", index, role, found, size, wide_from(size, len(text)), 0, bytes(raw))
+    wide = wide_from(size, len(text)) if size != len(text) else 0
+    return Chunk("message", index, role, found, size, wide, 0, bytes(raw))
 
 
 def quick_chunk(index: int, message: Message, raw: Raw) -> Chunk | None:
@@ -30,107 +40,136 @@ def quick_chunk(index: int, message: Message, raw: Raw) -> Chunk | None:
     content = message.content
     reasoning = message.reasoning_content or message.reasoning or message.thinking
     calls = message.tool_calls
-    if content.__class__ is str and content and not reasoning and not calls:
-        role = message.role
-        return text_chunk(index, role if role in _ROLES else role.lower(), content, raw)  # type: ignore[arg-type]
-    role = message_role(message)
-    out = [role.encode()]
-    chars = _text(out, b"\n.reasoning r %d\n", reasoning)
-    if content.__class__ is list:
-        added = _blocks(out, content)  # type: ignore[arg-type]
-        if added < 0:
+    role = message.role
+    if role not in _ROLES:
+        role = role.lower()
+    if isinstance(content, list):
+        if reasoning or calls:
             return None
-        chars += added
-    else:
-        chars += _text(out, b"\n t %d\n", content)  # type: ignore[arg-type]
-    for k, call in enumerate(calls or ()):
-        if call.function is None:
+        turn = _Turn(message_role(message))
+        return turn.chunk(index, raw) if _blocks(turn, content) else None
+    if content and not calls and not reasoning:
+        return text_chunk(index, role, content, raw)
+    return _turn_chunk(index, role, reasoning or "", content or "", calls=calls or (), raw=raw)
+
+
+def _turn_chunk(
+    index: int, role: str, reasoning: str, content: str, *, calls: Sequence[Call], raw: Raw
+) -> Chunk | None:
+    """The chunk of a turn whose content is a text, with the loop over its calls written out."""
+    out = role.encode()
+    size = chars = 0
+    if reasoning:
+        data = reasoning.encode()
+        out += b"\n.reasoning r %d\n%b" % (len(data), data)
+        size, chars = len(data), len(reasoning)
+    if content:
+        data = content.encode()
+        out += b"\n t %d\n%b" % (len(data), data)
+        size, chars = size + len(data), chars + len(content)
+    if len(calls) > _MANY:
+        return None
+    for k, call in enumerate(calls):
+        function = call.function
+        try:
+            name, arguments = function.name, _string.decode(function.arguments)  # type: ignore[union-attr]
+            first, data = name.encode(), arguments.encode()  # type: ignore[union-attr]
+        except (msgspec.DecodeError, AttributeError):
             return None
-        chars += _call(out, b"\n.tool_calls[%d]" % k, call.function)
-    return _finish(index, role, out, chars, raw)
+        if not name or not data:
+            return None
+        out += _CALL_FORMATS[k] % (len(first), first, len(data), data)
+        size, chars = size + len(first) + len(data), chars + len(name) + len(arguments)
+    wide = wide_from(size, chars) if size != chars else 0
+    return Chunk("message", index, role, sha1(out).digest(), size, wide, 0, bytes(raw))
 
 
 _ROLES = frozenset({"user", "assistant", "system", "tool", "developer"})
+_MANY = 16  # calls in one turn; more are not common
+_CALLS = [(b"\n.tool_calls[%d].name n" % k, b"\n.tool_calls[%d].arguments j" % k) for k in range(_MANY)]
+_CALL_FORMATS = [b"%b %%d\n%%b%b %%d\n%%b" % heads for heads in _CALLS]
+_OWN_CALL = (b"\n.name n", b"\n.arguments j")
 
 
-def _text(out: list[bytes], head: bytes, text: str | None) -> int:
-    """Add a text, if there is one; its characters."""
-    if not text:
-        return 0
-    data = text.encode()
-    out += (head % len(data), data)
-    return len(text)
+class _Turn:
+    """The bytes that a chunk's hash is of, growing."""
+
+    __slots__ = ("chars", "out", "role", "size")
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+        self.out = role.encode()
+        self.size = 0
+        self.chars = 0
+
+    def add(self, head: bytes, text: str) -> None:
+        data = text.encode()
+        self.out += b"%b %d\n%b" % (head, len(data), data)
+        self.size += len(data)
+        self.chars += len(text)
+
+    def add_json(self, head: bytes, data: bytes) -> None:
+        self.out += b"%b %d\n%b" % (head, len(data), data)
+        self.size += len(data)
+        self.chars += len(data) if data.isascii() else len(data.decode("utf-8", "replace"))
+
+    def chunk(self, index: int, raw: Raw) -> Chunk:
+        size, chars = self.size, self.chars
+        wide = wide_from(size, chars) if size != chars else 0
+        return Chunk("message", index, self.role, sha1(self.out).digest(), size, wide, 0, bytes(raw))
 
 
-def call_chunk(index: int, call: Function, raw: Raw) -> Chunk:
+def call_chunk(index: int, call: Function, raw: Raw) -> Chunk | None:
     """The chunk of a call that is an item of its own."""
-    out = [b"assistant"]
-    return _finish(index, "assistant", out, _call(out, b"\n", call), raw)
+    turn = _Turn("assistant")
+    return turn.chunk(index, raw) if _call(turn, _OWN_CALL, call) else None
 
 
-def _finish(index: int, role: str, out: list[bytes], chars: int, raw: Raw) -> Chunk:
-    size = sum(map(len, out[2::2]))
-    found = sha1(b"".join(out)).digest()
-    return Chunk(
-        "message", index, role, found, size, wide_from(size, chars) if size != chars else 0, 0, bytes(raw)
-    )
+def _call(turn: _Turn, heads: tuple[bytes, bytes], call: Function) -> bool:
+    """Add a call with a name and arguments; False where it is not that."""
+    raw = call.arguments or call.input
+    if not call.name or not raw:
+        return False
+    turn.add(heads[0], call.name)
+    try:
+        text = _string.decode(raw)
+    except msgspec.ValidationError:
+        data = bytes(raw)
+        if data[:1] != b"{":
+            return False
+        turn.add_json(heads[1], data)
+    except msgspec.DecodeError:
+        return False
+    else:
+        if text:
+            turn.add(heads[1], text)
+    return True
 
 
-def _blocks(out: list[bytes], blocks: list[Block]) -> int:
-    """Add blocks of text, thinking, tool use and plain tool results;
-    their characters, or -1 for any other."""
-    several = len(blocks) > 1 and sum(block.type not in _NOT_CONTENT for block in blocks) > 1
-    chars = calls = 0
+def _blocks(turn: _Turn, blocks: list[Block]) -> bool:
+    """Add blocks of text, thinking, tool use and plain tool results; False where there is any other."""
+    several = len(blocks) > 1 and sum(block.type not in NOT_CONTENT for block in blocks) > 1
+    calls = 0
     for k, block in enumerate(blocks):
         kind = block.type
-        path = b"\n.content[%d]" % k if several else b"\n"
-        letter = b"t"
+        head = b"\n.content[%d] t" % k if several else b"\n t"
         if kind in TEXT_TYPES:
             text = block.text
         elif kind == "tool_use":
-            call = Function(name=block.name, input=block.input)
-            chars += _call(out, b"\n.tool_calls[%d]" % calls, call)
+            data = bytes(block.input)
+            if not block.name or data[:1] != b"{" or calls == _MANY:
+                return False
+            turn.add(_CALLS[calls][0], block.name)
+            turn.add_json(_CALLS[calls][1], data)
             calls += 1
             continue
         elif kind == "tool_result" and block.content.__class__ is str:
-            text = block.content  # type: ignore[assignment]
+            text = block.content
         elif kind == "thinking":
-            text, path, letter = block.thinking, b"\n.reasoning", b"r"
+            text, head = block.thinking, b"\n.reasoning r"
         else:
-            return -1
+            return False
         if not text:
-            return -1
-        data = text.encode()
-        out += (b"%b %b %d\n" % (path, letter, len(data)), data)
-        chars += len(text)
-    return chars
-
-
-_NOT_CONTENT = frozenset({"thinking", "redacted_thinking", "reasoning", "tool_use"})
-
-
-def _call(out: list[bytes], path: bytes, call: Function) -> int:
-    """Add a call's name and arguments; their characters."""
-    chars = 0
-    if call.name:
-        name = call.name.encode()
-        out += (b"%b.name n %d\n" % (path, len(name)), name)
-        chars += len(call.name)
-    arguments = _json(call.arguments) or _json(call.input)
-    if arguments:
-        out += (b"%b.arguments j %d\n" % (path, len(arguments)), arguments)
-        chars += len(arguments) if arguments.isascii() else len(arguments.decode("utf-8", "replace"))
-    return chars
-
-
-def _json(raw: Raw) -> bytes:
-    """`json_text`, in a fraction of its time for a string or an object."""
-    data = bytes(raw)
-    if data[:1] == b"{":
-        return data
-    if data[:1] == b'"':
-        try:
-            return data[1:-1] if b"\\" not in data else _string.decode(data).encode()
-        except msgspec.DecodeError:
-            return json_text(raw)
-    return json_text(raw)
+            return False
+        turn.add(head, text)
+    return True

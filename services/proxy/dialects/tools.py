@@ -5,14 +5,14 @@ without name or parameters (`web_search`) and nested ones (`namespace`) are ordi
 """
 
 from hashlib import sha1
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
 from services.proxy import cut
 from services.proxy.dialects.content import encode
-from services.proxy.dialects.normal import digest
+from services.proxy.dialects.normal import Digest, digest, wide_from
 from services.proxy.prompt import Section
 
 
@@ -39,15 +39,64 @@ def read_tools(raw: Raw | bytes) -> ToolSet:
     names: list[str] = []
     size = wide = 0
     for item in cut.elements(raw):
-        sections = tool_sections("", item)
-        tool = digest("tool", sections)
+        label, tool = _quick(item) or _any(item)
         hashes.append(tool.hash)
-        names.append(sections[0].label)
+        names.append(label)
         size += tool.size
         wide += tool.wide
     joined = sha1(b"tools" + b"".join(hashes)).digest()
     unordered = sha1(b"tools" + b"".join(sorted(hashes))).digest()
     return ToolSet(joined, unordered, size, wide, tuple(names), len(hashes))
+
+
+def _any(item: Raw) -> tuple[str, Digest]:
+    sections = tool_sections("", item)
+    return sections[0].label, digest("tool", sections)
+
+
+class _Function(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    name: str
+    description: str
+    parameters: Raw
+
+
+class _ChatTool(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    type: Literal["function"]
+    function: _Function
+
+
+class _MessagesTool(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    name: str
+    description: str
+    input_schema: Raw
+    cache_control: Raw = cut.NONE
+
+
+_plain_chat = msgspec.json.Decoder(_ChatTool)
+_plain_messages = msgspec.json.Decoder(_MessagesTool)
+
+
+def _quick(item: Raw) -> tuple[str, Digest] | None:
+    """The hot path for definitions of name, description and schema alone; None for any other."""
+    try:
+        if b'"function"' in bytes(memoryview(item)[:40]):
+            function = _plain_chat.decode(item).function
+            name, about, schema = function.name, function.description, bytes(function.parameters)
+        else:
+            tool = _plain_messages.decode(item)
+            name, about, schema = tool.name, tool.description, bytes(tool.input_schema)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if not about:
+        return None
+    label, text = name.encode(), about.encode()
+    heads = (len(label), label, len(text), text, len(schema), schema)
+    found = sha1(b"tool\n.name n %d\n%b\n.description t %d\n%b\n.parameters j %d\n%b" % heads).digest()
+    size = len(label) + len(text) + len(schema)
+    chars = (
+        len(name) + len(about) + (len(schema) if schema.isascii() else len(schema.decode("utf-8", "replace")))
+    )
+    return name, Digest("tool", found, size, wide_from(size, chars), 0)
 
 
 def tools_sections(raw: Raw | bytes) -> list[Section]:
