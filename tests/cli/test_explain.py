@@ -1,0 +1,65 @@
+"""An explanation as a person reads it."""
+
+import click
+
+from services.cli.explain import diff, lines
+
+FOUND = {
+    "id": "01a", "parent_id": "019", "relation": "append", "hit": "prefix",
+    "predicted": {"reuse": 0.5, "tokens": 1000, "chunks": 2},
+    "observed": {
+        "prompt_tokens": 2000, "cached_tokens": 990, "source": "timings", "confidence": None, "reuse": 0.495,
+    },
+    "diverged_at": "system", "byte_offset": 120, "offset_precision": 1, "before": "Time: 10:15 UTC\nGo",
+    "after": "Time: 10:16 UTC\nGo", "equal_after_divergence": 900,
+    "causes": [{"code": "timestamp", "at": "system", "detail": {"inserted": 1}, "severity": "break"}],
+    "evicted_by": None, "lost_tokens": 1000, "lost_ms": 2500.0, "advice": "Move the clock.", "fixes": [],
+}  # fmt: skip
+
+
+def test_everything_known_is_told():
+    """Figures, place, both excerpts, cause and advice, each once."""
+    text = click.unstyle("\n".join(lines(FOUND)))
+    for part in (
+        "Predicted  50.0% reusable (1,000 tokens)",
+        "Measured   49.5% reused (990 of 2,000 tokens; timings)",
+        "Lost       1,000 tokens, about 2.5 s",
+        "Diverged   system at byte 120; 900 bytes behind it are equal again",
+        "- Time: 10:15 UTC⏎Go",
+        "+ Time: 10:16 UTC⏎Go",
+        "timestamp [break] at system  inserted 1",
+        "Advice     Move the clock.",
+    ):
+        assert text.count(part) == 1
+
+
+def test_unknown_is_not_zero():
+    """What nobody reported is said to be unknown."""
+    bare = dict.fromkeys(FOUND) | {
+        "predicted": dict.fromkeys(FOUND["predicted"]),
+        "observed": dict.fromkeys(FOUND["observed"]),
+        "causes": [],
+    }
+    text = "\n".join(lines(bare))
+    assert "the engine did not say" in text
+    assert " 0" not in text
+
+
+def test_a_block_offset_says_how_exact_it_is():
+    """Where only block hashes were at hand, the offset is within a block, and there is no excerpt."""
+    text = click.unstyle("\n".join(lines({**FOUND, "offset_precision": 64, "before": None, "after": None})))
+    assert "(to within 64 bytes)" in text
+    assert "10:15" not in text
+
+
+def test_only_the_difference_is_coloured():
+    """Equal text around the change stays plain, also where one side is contained in the other."""
+    old, new = diff("abcXdef", "abcYYdef")
+    assert click.style("X", fg="red", bold=True) in old
+    assert click.style("YY", fg="green", bold=True) in new
+    assert click.unstyle(diff("aa", "aaa")[1]).endswith("aaa")
+
+
+def test_prompt_text_cannot_drive_the_terminal():
+    """Escape sequences in a prompt are shown as marks."""
+    assert "\x1b[2J" not in "".join(diff("a\x1b[2Jb", "ab"))

@@ -1,0 +1,41 @@
+"""How values are printed."""
+
+import datetime as dt
+
+import click
+import pytest
+
+from services.cli.output import cell, print_json
+from services.cli.times import Moment
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        (0, "0"),
+        (0.25, "0.25"),
+        (12345.6, "12346"),
+        ([1, "a"], '[1,"a"]'),
+        ("a\tb\x1b", "a b "),
+        ("é", "é"),
+    ],
+)
+def test_a_cell_is_one_line_of_text(value: object, text: str):
+    """None is empty and zero is zero; nothing breaks the line or reaches the terminal as an escape."""
+    assert cell(value) == text
+
+
+def test_json_is_readable_and_exact(capsys):
+    """One document, indented, None as null, times as text."""
+    print_json({"a": None, "b": dt.date(2026, 1, 2)})
+    assert capsys.readouterr().out == '{\n  "a": null,\n  "b": "2026-01-02"\n}\n'
+
+
+def test_moments_are_ages_or_iso_times():
+    """An age counts back from now; a time without a zone is UTC."""
+    age = Moment().convert("2h", None, None)
+    assert dt.timedelta(hours=2) <= dt.datetime.now(dt.UTC) - age < dt.timedelta(hours=2, minutes=1)
+    assert Moment().convert("2026-01-02", None, None) == dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
+    with pytest.raises(click.UsageError):
+        Moment().convert("soon", None, None)
