@@ -15,6 +15,7 @@ from services.proxy.dialects.base import Reply
 from services.proxy.flow import Cause
 from services.proxy.prompt import Chunk, Section
 
+THINK, THINK_END = b"<think>", b"</think>"  # reasoning that a server leaves inside the text
 DIGEST = 8  # bytes; two parts of one answer are compared, not millions
 _decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder(order="sorted")
@@ -40,7 +41,10 @@ def digests(sections: Iterable[Section], key: bytes) -> Parts:
         elif section.kind == "text":
             texts.append(section.text)
     found: Parts = []
-    for label, text in (("text", b"".join(texts)), ("reasoning", b"".join(thoughts))):
+    whole = b"".join(texts)
+    if whole.lstrip().startswith(THINK) and THINK_END in whole:
+        found.append(("answer~", _digest(b"".join(whole.partition(THINK_END)[2].split()), key)))
+    for label, text in (("text", whole), ("reasoning", b"".join(thoughts))):
         if text.strip():
             found += [(label, _digest(text, key)), (label + "~", _digest(b"".join(text.split()), key))]
     for k, text in enumerate(calls):
@@ -54,6 +58,8 @@ def replay_cause(relayed: Parts, replayed: Parts, at: str) -> Cause | None:
         return None
     then, here = dict(relayed), dict(replayed)
     if "reasoning" in then and "reasoning" not in here:
+        return _risk("reasoning_dropped_by_client", at)
+    if "answer~" in then and "answer~" not in here and here.get("text~") == then["answer~"]:
         return _risk("reasoning_dropped_by_client", at)
     calls = [name for name in then if name.startswith("call") and not name.endswith("~")]
     for name in calls:

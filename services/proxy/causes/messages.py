@@ -10,7 +10,7 @@ from services.proxy.causes.hunks import edit_of
 from services.proxy.causes.prose import change_of, is_blank, recognise
 from services.proxy.causes.scene import Scene
 from services.proxy.causes.schema import equal_parsed
-from services.proxy.flow import Breaker, Cause
+from services.proxy.flow import Breaker, Cause, Severity
 from services.proxy.prompt import Chunk
 from services.proxy.state.base import HASH_BYTES
 
@@ -78,7 +78,8 @@ def _old_hashes(scene: Scene) -> list[bytes]:
 
 def _cause(scene: Scene, breaker: Breaker) -> Cause:
     code, detail = _code(scene, breaker)
-    return Cause(code=code, severity="break", at=breaker.path, detail=detail)
+    severity: Severity = "note" if scene.only_shortens(breaker) else "break"
+    return Cause(code=code, severity=severity, at=breaker.path, detail=detail)
 
 
 def _code(scene: Scene, breaker: Breaker) -> tuple[str, dict[str, Any]]:

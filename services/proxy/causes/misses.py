@@ -22,6 +22,7 @@ PROMPT_ONLY = frozenset({"openai", "anthropic"})  # keep what was sent, not what
 REPLY_CODES = frozenset({"reasoning_dropped_by_client", "tool_args_reserialised", "reply_altered_by_client"})
 LONG_REPLY = 32  # tokens of an answer from which a trimmed blank or a changed word in it is worth naming
 SHORT_REPLY = 1  # a part that was dropped or spelt anew is named whatever its length
+PREFILLED = frozenset({"completed", "incomplete"})
 MISMATCH = "template_generation_prompt_mismatch_suspected"
 THINKING_OFF = frozenset({b"false", b'"none"', b'"off"', b"0"})
 DISABLED = (b'"disabled"', b'"none"')  # inside an object: Anthropic's thinking, OpenAI's reasoning
@@ -42,8 +43,11 @@ def shortfall(scene: Scene) -> int:
     """Tokens measured below expectation; 0 within the slack, or where nothing was measured or expected."""
     cached, verdict = scene.cached, scene.verdict
     total = scene.measured.prompt_tokens if scene.measured else None
+    settled = scene.parent.settled if scene.parent else None
     if cached is None or total == 0 or verdict.relation in ("first", "fork"):
         return 0
+    if settled is None or settled.status not in PREFILLED:
+        return 0  # it failed, was given up or still runs: nobody knows what the engine kept of it
     tokens, counted = expected(scene)
     missing = tokens - cached
     if missing <= max(MINIMUM, tokens * (EXACT_SLACK if counted else ESTIMATE_SLACK)):
@@ -75,7 +79,7 @@ def engine_cause(scene: Scene, missing: int) -> Cause | None:
     """The one engine cause that best fits a shortfall nothing else explains."""
     if missing <= 0:
         return None
-    if any(b.section != "params" for b in scene.verdict.breakers):
+    if any(b.section != "params" and not scene.only_shortens(b) for b in scene.verdict.breakers):
         return _loss("checkpoint_or_window", predicted=expected(scene)[0], cached=scene.cached)
     for code in (_granularity, _rewind, _template):
         found = code(scene, missing)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from services.proxy.causes.scene import Run, Scene
+from services.proxy.causes.scene import Run, Scene, same_model
 from services.proxy.flow import Cause
 
 KEEP_ALIVE_S = 300.0  # Ollama's default; a backend with another is caught by its reported load time
@@ -75,9 +75,11 @@ def unloaded(scene: Scene) -> Cause | None:
     if told is not None and (told is last or _touches_parent(scene, told)):
         return _unload("keep_alive_0", gap_s, 0.0, told.call.id)
     kept, setter = _keep_alive(runs)
-    if kept < 0 or gap_s <= kept:
-        return None
-    return _unload("idle_timeout", gap_s, kept, setter.call.id if setter else last.call.id)
+    if kept >= 0 and gap_s > kept:
+        return _unload("idle_timeout", gap_s, kept, setter.call.id if setter else last.call.id)
+    if scene.parent is not None and _was_loaded(scene) and not _other_models(scene):
+        return _unload("idle_timeout", gap_s, None, last.call.id)
+    return None
 
 
 def disabled(scene: Scene) -> Cause | None:
@@ -99,10 +101,10 @@ def _refuted(scene: Scene) -> bool:
     measured = scene.measured
     if measured is None:
         return False
-    if measured.load_ms is not None:
-        return measured.load_ms < LOADED_MS
     cached, total = measured.cached_tokens, measured.prompt_tokens
-    return cached is not None and total is not None and cached > total / 4
+    if cached is not None and total is not None and cached > total / 4:
+        return True
+    return measured.load_ms is not None and measured.load_ms < LOADED_MS
 
 
 def _changed(old: dict[str, Any], new: dict[str, Any]) -> str | None:
@@ -136,6 +138,18 @@ def _reload(option: str, old: Any, new: Any, agent: str | None, request: str) ->
     return Cause(code="model_reload", severity="loss", detail=detail)
 
 
-def _unload(reason: str, gap_s: float, kept: float, request: str) -> Cause:
+def _was_loaded(scene: Scene) -> bool:
+    """Whether the answer reports that the model had to be loaded."""
+    load_ms = scene.measured.load_ms if scene.measured else None
+    return load_ms is not None and load_ms >= LOADED_MS
+
+
+def _other_models(scene: Scene) -> bool:
+    """Whether another model was called since the parent's request, and may have pushed this one out."""
+    at = scene.parent.node.at if scene.parent else 0
+    return any(run.call.at > at and not same_model(run.call.model, scene.prompt.model) for run in scene.runs)
+
+
+def _unload(reason: str, gap_s: float, kept: float | None, request: str) -> Cause:
     detail = {"reason": reason, "gap_s": round(gap_s, 1), "keep_alive_s": kept, "by_request": request}
     return Cause(code="model_unloaded", severity="loss", detail=detail)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from services.proxy.backend import Backend
-from services.proxy.flow import Measured, Verdict
+from services.proxy.flow import Breaker, Measured, Verdict
 from services.proxy.prompt import Prompt, Section
 from services.proxy.state.base import Call, Past, Settled, Sighting
 
@@ -91,6 +91,14 @@ class Scene(NamedTuple):
     def slots(self) -> int | None:
         """Conversations that the engine keeps at a time; None where it has no such number."""
         return slots_of(self.backend)
+
+    def only_shortens(self, breaker: Breaker) -> bool:
+        """Whether messages only went from the end: the request is a prefix of its parent."""
+        if breaker.section != "messages" or breaker.change != "removed" or breaker.inserted:
+            return False
+        last = self.prompt.chunks[-1] if self.prompt.chunks else None
+        following = f"{self.prompt.list_name}[{last.index + 1}]" if last and last.kind == "message" else ""
+        return breaker.path == following
 
     @property
     def num_ctx(self) -> int | None:

@@ -32,7 +32,18 @@ def param_cause(breaker: Breaker) -> Cause:
 def equal_parsed(old: bytes | None, new: bytes | None) -> bool:
     """Whether two JSON texts differ only in spelling: key order, spacing, escapes."""
     left, right = parsed(old), parsed(new)
-    return left is not UNREADABLE and left == right
+    return left is not UNREADABLE and right is not UNREADABLE and same_value(left, right)
+
+
+def same_value(left: Any, right: Any) -> bool:
+    """Whether two JSON values are the same; unlike Python's ``==``, true is not 1."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same_value(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same_value, left, right))
+    return bool(left == right)
 
 
 def parsed(text: bytes | None) -> Any:
@@ -59,7 +70,7 @@ def _is_real(breaker: Breaker) -> bool:
     if breaker.kind != "json" or breaker.old is None or breaker.new is None:
         return True
     old, new = parsed(breaker.old), parsed(breaker.new)
-    return old is UNREADABLE or _bare(old) != _bare(new)
+    return old is UNREADABLE or new is UNREADABLE or not same_value(_bare(old), _bare(new))
 
 
 def _tool_cause(breaker: Breaker, changed: set[str], intervening: str | None) -> Cause:

@@ -26,7 +26,7 @@ def text_causes(scene: Scene) -> list[Cause]:
     causes = [_placed(breaker, cause) for breaker, cause in found]
     breaks = [cause for cause in causes if cause.severity == "break"]
     note = alternation(scene)
-    return breaks + [c for c in causes if c.severity == "risk"] + ([note] if note else [])
+    return breaks + [c for c in causes if c.severity != "break"] + ([note] if note else [])
 
 
 def system_cause(scene: Scene, breaker: Breaker) -> Cause:
