@@ -20,9 +20,9 @@ from services.settings import Settings
 
 # What agents ask of a model beside the conversation: titles, tags, follow-up questions, commit messages.
 _SIDE = re.compile(
-    rb"(?i)\b(?:generate|create|write|suggest|give|provide|produce|make|come up with|find)\b[^.\n]{0,100}"
-    rb"\b(?:title|tags?|follow-?ups?(?: questions)?|topic|commit messages?|search quer(?:y|ies)|emoji)\b"
-    rb"|\btitle generator\b"
+    rb"(?i)(?:\b|(?<=\\[nrt]))(?:generate|create|write|suggest|give|provide|produce|make|come up with|find)\b"
+    rb"[^.\n]{0,100}\b(?:title|tags?|follow-?ups?(?: questions)?|topic|commit messages?|search quer(?:y|ies)|emoji)\b"
+    rb"|\btitle generator\b|" + "(?:生成|起|写|拟).{0,30}(?:标题|标签)".encode()
 )
 _SIDE_WINDOW = 1500  # bytes at either end of a message where such an instruction stands
 _SIDE_TOKENS = 32  # an answer that short, without system prompt and tools, is a label

@@ -15,7 +15,7 @@ ASCII_RATIO = 1 / 4
 WIDE_RATIO = 1 / 3
 MEDIA_TOKENS = 576  # a 336-pixel image in 14-pixel patches, the common vision tower of small local models
 
-FORGETTING = 0.98  # a template or quantisation change is followed within some fifty requests
+FORGETTING = 0.95  # another template or model under the same name is followed within some twenty requests
 SANE = (0.02, 1.5)  # tokens a byte outside of which a count is no tokenisation of these bytes
 MODELS = 512  # models remembered; the one used longest ago goes first
 

@@ -13,6 +13,8 @@ from services.proxy.blocks import edited, merged, whole
 from services.proxy.flow import Breaker
 from services.proxy.pieces import Piece, same
 
+TELLING = 64  # bytes of description and parameters that two different tools hardly share
+
 _TOOL = re.compile(r"tools\[(\d+)\]")
 
 
@@ -134,7 +136,7 @@ def _renamed(before: Sequence[Tool], now: Sequence[Tool]) -> dict[str, str]:
 def _same_but_name(old: Tool, new: Tool) -> bool:
     then = {old.below(p): p for p in old.pieces if p.kind != "name"}
     here = {new.below(p): p for p in new.pieces if p.kind != "name"}
-    if then.keys() != here.keys() or not any(piece.size for piece in here.values()):
+    if then.keys() != here.keys() or sum(piece.size for piece in here.values()) < TELLING:
         return False
     return all(same(then[path], here[path]) for path in here)
 

@@ -62,9 +62,6 @@ def test_redis_stays_under_the_cap_by_its_own_count_and_keeps_every_lineage(valk
     used = client.info("memory")["used_memory_dataset"] - empty
     counted = int(client.get(layout.BASE + b"bytes"))
     reply = script(keys=[layout.BASE], args=[b"overview", 2 * LINEAGES])
-    print(
-        f"used {used / 1e6:.1f} MB, counted {counted / 1e6:.1f} MB, nodes {client.zcard(layout.BASE + b'lru')}"
-    )
     assert used < cap
     assert used < 1.25 * counted + (8 << 20)
     assert len(layout.overview(reply).lineages) == LINEAGES
