@@ -27,6 +27,9 @@ from services.record import Record
 
 Scope = dict[str, Any]
 
+# Refusals of which the body was taken in already (413), stands still (408), or that must not wait (503).
+NO_DRAIN = frozenset({408, 413, 503})
+
 
 class Passage:
     """A request on its way. `run` never raises but to make the server cut the connection."""
@@ -42,7 +45,7 @@ class Passage:
         )
         flow.dialect = for_route(flow.method, path)
         ctx.outbox.open(flow)
-        self._underway = ctx.live.enter(flow)
+        self._underway = ctx.live.enter(flow, self._end)
         self._departure = Departure(receive, self._client_left)
         self._relay = Relay(flow, send, self._conclude)
         self._exchange: Exchange | None = None
@@ -184,7 +187,7 @@ class Passage:
         self.flow.http_status = error.status
         if self._relay.started:
             raise BrokenAnswerError(error.code)
-        if not self._body_read and bodies.declared(self.flow.headers) != 0 and error.status not in {408, 413}:
+        if not self._body_read and bodies.declared(self.flow.headers) != 0 and error.status not in NO_DRAIN:
             await bodies.drain(self._receive, self.flow.headers)
         headers, body = errors.answer(error, self.flow.path, self.flow.id)
         await self._send({"type": "http.response.start", "status": error.status, "headers": headers})
@@ -204,8 +207,10 @@ class Passage:
             conclude(self.flow, self._ctx)
 
     def _end(self) -> None:
-        """Let go of everything and hand over the row. Nothing here waits."""
+        """Let go of everything and hand over the row, once. Nothing here waits."""
         flow, ctx = self.flow, self._ctx
+        if flow.ended_at is not None:
+            return
         self._departure.ended = True
         flow.ended_at, flow.phase = time.perf_counter(), "ended"
         self._relay.close()

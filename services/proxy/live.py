@@ -5,7 +5,7 @@ cancellation itself cannot say.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from services.proxy.flow import Flow
@@ -14,12 +14,12 @@ Ending = Literal["client_cancelled", "proxy_stopped"]
 
 
 class Underway:
-    """One flow, its task, and why it was ended early, if it was."""
+    """One flow, its task, and why it was ended early, if it was. `close` writes its row, once."""
 
-    __slots__ = ("_task", "ending", "flow")
+    __slots__ = ("_task", "close", "ending", "flow")
 
-    def __init__(self, flow: Flow, task: "asyncio.Task[object]") -> None:
-        self.flow, self._task = flow, task
+    def __init__(self, flow: Flow, task: "asyncio.Task[object]", close: Callable[[], None]) -> None:
+        self.flow, self._task, self.close = flow, task, close
         self.ending: Ending | None = None
 
     def end(self, why: Ending) -> None:
@@ -44,11 +44,11 @@ class Live:
     def __iter__(self) -> Iterator[Underway]:
         return iter(list(self._flows.values()))
 
-    def enter(self, flow: Flow) -> Underway:
-        """Register the flow that the current task carries."""
+    def enter(self, flow: Flow, close: Callable[[], None]) -> Underway:
+        """Register the flow that the current task carries; `close` is called if it will not end by itself."""
         task = asyncio.current_task()
         assert task is not None
-        underway = self._flows[flow.id] = Underway(flow, task)
+        underway = self._flows[flow.id] = Underway(flow, task, close)
         self._empty.clear()
         return underway
 
@@ -58,8 +58,8 @@ class Live:
         if not self._flows:
             self._empty.set()
 
-    async def stop(self, timeout_s: float) -> bool:
-        """End every flow as `proxy_stopped`; whether all had their rows in time."""
+    async def stop(self, timeout_s: float) -> None:
+        """End every flow as `proxy_stopped`; one that cannot be ended in time has its row all the same."""
         self.stopping = True
         for underway in self:
             underway.end("proxy_stopped")
@@ -67,5 +67,6 @@ class Live:
             async with asyncio.timeout(timeout_s):
                 await self._empty.wait()
         except TimeoutError:
-            return False
-        return True
+            for underway in self:
+                underway.flow.status = "proxy_stopped"
+                underway.close()

@@ -1,4 +1,4 @@
-"""What lies outside our prefix is the backend's, byte for byte; what lies below it is ours, in one spelling."""
+"""What lies outside our prefix is the backend's, byte for byte; what lies below it is ours alone."""
 
 import json
 

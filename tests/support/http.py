@@ -3,14 +3,14 @@
 import socket
 import time
 from dataclasses import dataclass, field
-from types import TracebackType
+from typing import Self
 
 Headers = list[tuple[str, str]]
 
 
 @dataclass
 class Answer:
-    """One response. `pieces` are the reads of its body with their instants; `broken` says it ended too early."""
+    """One response. `pieces` are its body's reads with their instants; `broken`: it ended too early."""
 
     status: int
     reason: str
@@ -52,10 +52,10 @@ class Client:
         self._buffer = b""
         self._method = "GET"
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
