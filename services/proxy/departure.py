@@ -25,8 +25,9 @@ class Departure:
         """Start watching; the request's body must have been read, or be without one."""
         pending: Any = self._receive()
         if not hasattr(pending, "add_done_callback"):  # a coroutine, or granian's already finished answer
-            pending = asyncio.ensure_future(_await(pending))
-        self._pending = pending
+            pending = self._pending = asyncio.ensure_future(_await(pending))
+        # granian's own future is not kept: it holds our callback, and a cycle through it cannot be collected,
+        # so every request would stay in memory with its body.
         pending.add_done_callback(self._done)
 
     def _done(self, future: Any) -> None:
