@@ -1,7 +1,7 @@
 """One answer as it arrives: owns the parser, the unread body bytes and the one waiter of an exchange.
 
-A parser serves one answer only, because the body rule of HEAD cannot be told to it and because a broken answer
-must not reach the next one.
+A parser serves one answer only, because the body rule of HEAD cannot be told to it and because a broken
+answer must not reach the next one.
 """
 
 import asyncio
@@ -60,7 +60,8 @@ class Answer:
         self._link: Link | None = link
         self._bodiless = bodiless
         self._parser = httptools.HttpResponseParser(self)
-        # Some servers send a length beside chunked framing (ggml-org/llama.cpp#17734); chunked decides, RFC 9112 §6.3.
+        # Some servers send a length beside chunked framing (ggml-org/llama.cpp#17734); RFC 9112 §6.3: chunked
+        # decides.
         self._parser.set_dangerous_leniencies(lenient_chunked_length=True)
         self._fed = 0
         self._pieces: list[bytes] = []

@@ -1,6 +1,6 @@
 """How the proxy talks to a backend: the protocol that forwarding is written against.
 
-One implementation lives beside this module; `bench/overhead` measured it against aiohttp (docs/dependencies.md).
+One implementation lives beside this module; `bench/overhead.py` measures it (see docs/dependencies.md).
 """
 
 from collections.abc import AsyncIterator

@@ -1,18 +1,18 @@
 """The pool of connections to one backend, and the exchanges that use them.
 
-Owns the idle connections (newest used first) and the set of all open ones, so that closing leaves none behind.
+Owns the idle connections (newest used first) and the set of all open ones, so that closing leaves none.
 Nothing here limits how long an answer may take: prefill of a long prompt is silent for minutes.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from services.proxy.upstream.answer import Answer
 from services.proxy.upstream.base import RequestHead, UpstreamError
 from services.proxy.upstream.connection import Connection
 from services.proxy.upstream.dial import Dialler
-from services.proxy.upstream.encode import LAST_CHUNK, declared_length, encode
+from services.proxy.upstream.encode import Framer, declared_length, encode
 
 # Under the 5 s after which uvicorn, Node and cpp-httplib (llama-server) close an idle connection themselves.
 IDLE_S = 4.0
@@ -48,7 +48,7 @@ class Client:
             self._sweeper.cancel()
             self._sweeper = None
         for connection in list(self._open):
-            connection.drop()
+            connection.close()
         await asyncio.sleep(0)
 
     async def dial(self) -> Connection:
@@ -60,13 +60,13 @@ class Client:
         return connection
 
     async def _stream(self, head: RequestHead, body: AsyncIterator[bytes]) -> "Exchange":
-        length = declared_length(head)
-        encoded = encode(head, chunked=length is None)
+        framer = Framer(declared_length(head))
+        encoded = encode(head, chunked=framer.chunked)
         exchange = Exchange(self, encoded, b"", bodiless=head.method == b"HEAD")
-        # A body that can be read once goes on a fresh connection, where no stale one can swallow its beginning.
+        # A body that can be read once goes on a fresh connection: a stale one could swallow its beginning.
         connection = await self.dial()
         answer = exchange.begin(connection, reused=False)
-        connection.upload(asyncio.create_task(_upload(connection, answer, body, length)))
+        connection.upload(asyncio.create_task(_upload(connection, answer, body, framer)))
         return exchange
 
     def _take(self) -> Connection | None:
@@ -142,26 +142,17 @@ class Exchange:
         return self.begin(connection, reused=False)
 
 
-async def _upload(
-    connection: Connection, answer: Answer, body: AsyncIterator[bytes], length: int | None
-) -> None:
-    left = length
+async def _upload(connection: Connection, answer: Answer, body: AsyncIterator[bytes], framer: Framer) -> None:
     try:
         async for piece in body:
-            if left is not None:
-                left -= len(piece)
-                if left < 0:
-                    raise UpstreamError("protocol", "the body is longer than its content-length")
-                connection.write(piece)
-            elif piece:
-                connection.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            connection.write(framer.piece(piece))
             await connection.drain()
-        if left:
-            raise UpstreamError("protocol", "the body is shorter than its content-length")
-        if left is None:
-            connection.write(LAST_CHUNK)
-    except Exception as error:  # noqa: BLE001 - the caller's iterator may raise anything; `response` raises it again
+        connection.write(framer.end())
+    except Exception as error:  # noqa: BLE001 the caller's iterator may raise anything; `response` raises it again
         answer.fail(error)
+    finally:
+        if isinstance(body, AsyncGenerator):
+            await body.aclose()
 
 
 def make_upstream(backend_url: str) -> Client:

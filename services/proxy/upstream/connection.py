@@ -1,7 +1,7 @@
 """One socket to the backend: owns the transport and who may write to it.
 
-Requests leave through the socket itself, not the transport: uvloop gathers a transport's writes until the loop
-turns, and the analysis that follows would hold the request back meanwhile.
+Requests leave through the socket itself, not the transport: uvloop gathers a transport's writes until the
+loop turns, and the analysis that follows would hold the request back meanwhile.
 """
 
 import asyncio
@@ -98,8 +98,15 @@ class Connection(asyncio.Protocol):
         self._answer = None
         self._released(self)
 
+    def close(self) -> None:
+        """Close at once and end the exchange, if there is one, with an error."""
+        if self._answer is not None:
+            self._answer.stop()
+        else:
+            self.drop()
+
     def drop(self) -> None:
-        """Close at once, in any phase."""
+        """Close at once, in any phase; the exchange knows."""
         self._answer = None
         if self._upload is not None:
             self._upload.cancel()

@@ -52,28 +52,34 @@ class Dialler:
             except BaseException:
                 sock.close()
                 raise
-        except (OSError, TimeoutError) as error:
+        except OSError as error:
             raise UpstreamError("unreachable", str(error) or "no answer to the connection attempt") from error
         return connection
 
     async def _socket(self) -> socket.socket:
-        addresses = await self._resolve()
-        problem: OSError = OSError(f"{self._host} has no address")
-        for family, address in addresses if len(addresses) > 1 else addresses * 2:
+        problem = OSError(f"{self._host} has no address")
+        for family, address in await self._attempts():
             try:
                 return await _open(family, address)
-            except TimeoutError as error:
+            except OSError as error:  # refused, no route, or TimeoutError
                 problem = error
-            except OSError as error:
-                problem = error
-                if len(addresses) == 1:
-                    break
         raise problem
 
-    async def _resolve(self) -> list[Address]:
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+    async def _attempts(self) -> list[Address]:
+        """The backend's addresses in the system's order; a single one off this machine gets two tries."""
+        found = await self._resolve()
+        if len(found) == 1 and not _local(found[0][4]):
+            found *= 2
         return [(entry[0], entry[4]) for entry in found]
+
+    async def _resolve(self) -> list[Any]:
+        try:  # an address in figures needs no resolver, and so no thread
+            return socket.getaddrinfo(
+                self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+            )
+        except socket.gaierror:
+            loop = asyncio.get_running_loop()
+            return await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
 
 
 async def _open(family: socket.AddressFamily, address: Any) -> socket.socket:
@@ -81,13 +87,16 @@ async def _open(family: socket.AddressFamily, address: Any) -> socket.socket:
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        local = ipaddress.ip_address(address[0].partition("%")[0]).is_loopback
-        async with asyncio.timeout(LOOPBACK_TRY_S if local else TRY_S):
+        async with asyncio.timeout(LOOPBACK_TRY_S if _local(address) else TRY_S):
             await asyncio.get_running_loop().sock_connect(sock, address)
     except BaseException:
         sock.close()
         raise
     return sock
+
+
+def _local(address: Any) -> bool:
+    return ipaddress.ip_address(address[0].partition("%")[0]).is_loopback
 
 
 def _context() -> ssl.SSLContext:

@@ -2,7 +2,32 @@
 
 from services.proxy.upstream.base import RequestHead, UpstreamError
 
-LAST_CHUNK = b"0\r\n\r\n"
+
+class Framer:
+    """The pieces of a streamed body as they go on the wire: held to their declared length, else chunked."""
+
+    def __init__(self, length: int | None) -> None:
+        self._left = length
+
+    @property
+    def chunked(self) -> bool:
+        """Whether no length was declared."""
+        return self._left is None
+
+    def piece(self, data: bytes) -> bytes:
+        """One piece; raises `UpstreamError` beyond the declared length: it would be a second request."""
+        if self._left is None:
+            return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+        self._left -= len(data)
+        if self._left < 0:
+            raise UpstreamError("protocol", "the body is longer than its content-length")
+        return data
+
+    def end(self) -> bytes:
+        """What ends the body; raises `UpstreamError` when some of its declared length is missing."""
+        if self._left:
+            raise UpstreamError("protocol", "the body is shorter than its content-length")
+        return b"0\r\n\r\n" if self._left is None else b""
 
 
 def encode(head: RequestHead, *, chunked: bool = False) -> bytes:

@@ -1,4 +1,4 @@
-"""Scripted backends on real sockets: what they answer (`script`), how they serve (`server`), ready-made ones."""
+"""Scripted backends on real sockets: what they answer, how they serve, and ready-made ones."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,11 +1,10 @@
 """A pretended engine for the scripted personalities: how many tokens a prompt has, and how many are cached.
 
-A token is four bytes of the rendered prompt. With slots, the prompt with the longest common prefix is reused as
-llama.cpp does it, at least one token is always evaluated, and prefill takes its time.
+A token is four characters of the rendered prompt. With slots, the prompt with the longest common prefix is
+reused as llama.cpp does it, at least one token is always evaluated, and prefill takes its time.
 """
 
 import json
-import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,7 @@ TOKEN = 4
 
 @dataclass
 class Engine:
-    """`slots` 0 caches nothing. Delays are in seconds: `first` always, `per_token` for each evaluated token."""
+    """`slots` 0 caches nothing. Delays are in seconds: `first` always, `per_token` for each evaluated one."""
 
     answer: str = "The scripted model answers in a few words."
     slots: int = 0
@@ -32,8 +31,8 @@ class Engine:
         """Count the request's prompt tokens, cached and evaluated."""
         text = render(request)
         total = max(1, len(text) // TOKEN)
-        best = max(self._kept, key=lambda kept: len(os.path.commonprefix([kept, text])), default="")
-        cached = min(len(os.path.commonprefix([best, text])) // TOKEN, total - 1)
+        best = max(self._kept, key=lambda kept: _common(kept, text), default="")
+        cached = min(_common(best, text) // TOKEN, total - 1)
         if self.slots:
             if cached and len(self._kept) >= self.slots:
                 self._kept.remove(best)
@@ -64,6 +63,11 @@ def render(request: dict[str, Any]) -> str:
     turns = request.get("messages") or request.get("input") or []
     parts += [turns] if isinstance(turns, str) else [json.dumps(turn, ensure_ascii=False) for turn in turns]
     return "\n".join(parts)
+
+
+def _common(one: str, other: str) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _text(value: Any) -> str:

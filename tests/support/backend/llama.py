@@ -1,4 +1,4 @@
-"""A scripted llama-server: `/completion`, `/props`, `/slots`, and the API-compatible routes with `timings`."""
+"""A scripted llama-server: its own routes, and the API-compatible ones with `timings`."""
 
 from typing import Any
 

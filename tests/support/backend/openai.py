@@ -9,7 +9,7 @@ CREATED = 1764417600
 
 
 class OpenAI:
-    """`details` off hides cached tokens in usage, as LM Studio does; `timings` adds llama-server's own counters."""
+    """`details` off hides cached tokens, as LM Studio does; `timings` adds llama-server's own counters."""
 
     def __init__(
         self,

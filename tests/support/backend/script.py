@@ -47,9 +47,10 @@ class Received:
 class Reply:
     """One answer. `writes` are (seconds to wait before it, bytes) pairs, each one write to the socket.
 
-    `framing`: ``length`` and ``chunked`` (a write is a chunk) keep the connection; ``close`` and ``http1.0`` end
-    the body with it; ``none`` sends the head alone; ``raw`` sends the writes and nothing else, head included.
-    `end`: what happens after the last write; ``reset`` sends RST, ``hang`` keeps the connection and the body open.
+    `framing`: ``length`` and ``chunked`` (a write is a chunk) keep the connection; ``close`` and ``http1.0``
+    end the body with it; ``none`` sends the head alone; ``raw`` sends the writes and nothing else, head
+    included. `end`: what happens after the last write; ``reset`` sends RST, ``hang`` leaves connection and
+    body open and reads nothing more.
     `early` answers as soon as the head has arrived, without reading the body.
     """
 
@@ -94,7 +95,7 @@ def as_json(value: Any, *, status: int = 200, **more: Any) -> Reply:
 
 
 def ndjson(values: Iterable[Any], *, gap: float = 0.0, first: float = 0.0, **more: Any) -> Reply:
-    """A chunked NDJSON stream: one line a write, `first` seconds before the first, `gap` before each other."""
+    """A chunked NDJSON stream: one line a write, `first` seconds before the first, `gap` between them."""
     lines = [json.dumps(value, ensure_ascii=False).encode() + b"\n" for value in values]
     return _stream(lines, "application/x-ndjson", gap, first, more)
 

@@ -96,16 +96,16 @@ class Backend:
         """Listen again on the same port."""
         asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10)
 
-    def wait(self, condition: Callable[[], bool], timeout: float = 10.0) -> None:
-        """Block until the condition holds; fails after `timeout` seconds."""
-        deadline = time.monotonic() + timeout
+    def wait(self, condition: Callable[[], bool], limit: float = 10.0) -> None:
+        """Block until the condition holds; fails after `limit` seconds."""
+        deadline = time.monotonic() + limit
         while not condition():
             assert time.monotonic() < deadline, "the backend never saw what the test waits for"
             time.sleep(0.002)
 
-    async def until(self, condition: Callable[[], bool], timeout: float = 10.0) -> None:
-        """Wait until the condition holds; fails after `timeout` seconds."""
-        deadline = time.monotonic() + timeout
+    async def until(self, condition: Callable[[], bool], limit: float = 10.0) -> None:
+        """Wait until the condition holds; fails after `limit` seconds."""
+        deadline = time.monotonic() + limit
         while not condition():
             assert time.monotonic() < deadline, "the backend never saw what the test waits for"
             await asyncio.sleep(0.002)
@@ -122,16 +122,16 @@ class Backend:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _shut(self) -> None:
+        """Stop listening and reset everything, including connections that are just being accepted."""
         if self._server is not None:
             self._server.close()
             self._server = None
-        for connection in list(self._open):
-            connection.reset()
-        others = asyncio.all_tasks() - {cast("asyncio.Task[None]", asyncio.current_task())}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await asyncio.sleep(0.01)
+        quiet = 0
+        while quiet < 3:
+            for connection in list(self._open):
+                connection.reset()
+            await asyncio.sleep(0.002)
+            quiet = 0 if self._open or len(asyncio.all_tasks()) > 1 else quiet + 1
 
     def _scripted(self, received: Received) -> Answering:
         return self._queue.popleft() if self._queue else self._routes.get(received.path, self._default)
