@@ -18,6 +18,7 @@ from services.proxy.state.base import HASH_BYTES
 if TYPE_CHECKING:
     from services.proxy.compare import Side
 
+FEW = 4  # messages edited in place beside which no other alignment can be better
 ROLES = {"u": "user", "a": "assistant", "t": "tool", "s": "system", "-": ""}
 
 
@@ -30,8 +31,16 @@ def compare_history(old: "Side", new: "Side") -> tuple[list[Breaker], int]:
         return [], sum(new.sizes[new.start : new.start + len(past) // HASH_BYTES])
     if past.startswith(present):  # rewound: what is left is whole
         return [], sum(new.sizes[new.start :])
-    pairs = _align(_split(past), _split(present))
-    return _walk(old, new, [(old.start + i, new.start + j) for i, j in pairs])
+    limit = min(len(past), len(present))
+    head = common_prefix(past, present) // HASH_BYTES
+    tail = common_suffix(past, present, limit - head * HASH_BYTES) // HASH_BYTES
+    later = sum(new.sizes[len(new.kinds) - tail :])
+    low, high = old.start + head, len(old.kinds) - tail
+    here, there = new.start + head, len(new.kinds) - tail
+    middle = _align(_split(old.hashes, low, high), _split(new.hashes, here, there))
+    pairs = [(low - 1, here - 1), *((low + i, here + j) for i, j in middle), (high, there)]
+    found, later = _walk(old, new, pairs, later, tail > 0)
+    return found, later + sum(new.sizes[new.start : here])
 
 
 def _compare_prompt(old: "Side", new: "Side") -> tuple[list[Breaker], int]:
@@ -56,30 +65,26 @@ def begins(old: Piece, new: Piece) -> bool:
     return old.marker is not None and old.marker.digest(new.text[: old.size]) == old.digest
 
 
-def _split(hashes: bytes) -> list[bytes]:
-    return [hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)]
+def _split(hashes: bytes, low: int, high: int) -> list[bytes]:
+    return [hashes[at : at + HASH_BYTES] for at in range(low * HASH_BYTES, high * HASH_BYTES, HASH_BYTES)]
 
 
 def _align(old: list[bytes], new: list[bytes]) -> list[tuple[int, int]]:
-    """Pairs of equal messages in order: the common head and tail, and between them those that stand out.
+    """Pairs of equal messages in order, between a common head and a common tail.
 
-    Between head and tail, hashes that occur once on either side anchor the rest (as in a patience diff), so
-    that a short message repeated often cannot pull the alignment askew.
+    Hashes that occur once on either side anchor the rest (as in a patience diff), so that a short message
+    repeated often cannot pull the alignment askew.
     """
-    a, b = b"".join(old), b"".join(new)
-    head = common_prefix(a, b) // HASH_BYTES
-    limit = (min(len(old), len(new)) - head) * HASH_BYTES
-    tail = common_suffix(a, b, limit) // HASH_BYTES
-    pairs = [(k, k) for k in range(head)]
-    low, (high_old, high_new) = head, (len(old) - tail, len(new) - tail)
-    anchors = _anchors(old[low:high_old], new[low:high_new])
-    at_old = at_new = low
-    for i, j in [*((low + i, low + j) for i, j in anchors), (high_old, high_new)]:
+    pairs = [(k, k) for k, (one, other) in enumerate(zip(old, new, strict=False)) if one == other]
+    if len(old) - len(pairs) <= FEW:  # edited in place, the usual case, needs no search
+        return pairs
+    pairs = []
+    at_old = at_new = 0
+    for i, j in [*_anchors(old, new), (len(old), len(new))]:
         pairs.extend(_grow(old, new, (at_old, i), (at_new, j)))
-        if i < high_old and j < high_new:
+        if i < len(old) and j < len(new):
             pairs.append((i, j))
         at_old, at_new = i + 1, j + 1
-    pairs.extend((len(old) - k, len(new) - k) for k in range(tail, 0, -1))
     return pairs
 
 
@@ -120,17 +125,21 @@ def _grow(
     return front + back[::-1]
 
 
-def _walk(old: "Side", new: "Side", pairs: list[tuple[int, int]]) -> tuple[list[Breaker], int]:
-    """From the end to the beginning, so that each breaker knows the equal bytes behind it."""
+def _walk(
+    old: "Side", new: "Side", pairs: list[tuple[int, int]], later: int, tail: bool
+) -> tuple[list[Breaker], int]:
+    """Breakers between neighbouring pairs, the last first, so that each knows the equal bytes behind it.
+
+    The first and the last pair are the borders of the common head and tail and count for nothing themselves.
+    """
     found: list[Breaker] = []
-    later = 0
-    end_old, end_new, last = len(old.kinds), len(new.kinds), True
-    for i, j in [*reversed(pairs), (old.start - 1, new.start - 1)]:
+    last = not tail
+    for (i, j), (end_old, end_new) in zip(reversed(pairs[:-1]), reversed(pairs[1:]), strict=True):
         some, later = _gap(old, new, (i + 1, end_old), (j + 1, end_new), later, last=last)
         found.extend(reversed(some))
-        if j >= new.start:
+        if (i, j) != pairs[0]:
             later += new.sizes[j]
-        end_old, end_new, last = i, j, False
+        last = False
     return found[::-1], later
 
 

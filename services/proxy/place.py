@@ -3,25 +3,30 @@
 Deciding is pure; `place` is the thin part around it that asks the shared state and tells it the outcome.
 """
 
+import asyncio
 import re
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
-from services.proxy.flow import Flow
+from services.proxy.flow import Flow, Verdict
 from services.proxy.identity import WEAK_SOURCES
 from services.proxy.outline import outline
 from services.proxy.prompt import Prompt
-from services.proxy.state.base import Call, Marks, Node, Query, State
+from services.proxy.state.base import Call, Marks, Node, Query, Sighting, State
 from services.proxy.texts import Texts
 from services.proxy.tokens import Estimator, model_key
-from services.proxy.verdict import Blocks, decide
+from services.proxy.verdict import NO_BLOCKS, Blocks, decide
 from services.settings import Settings
+
+INLINE_BYTES = 1 << 20  # of a request: comparing two versions of one section that long takes some 2 ms
 
 # What agents ask of a model beside the conversation: titles, tags, follow-up questions, commit messages.
 _SIDE = re.compile(
     rb"(?i)(?:\b|(?<=\\[nrt]))(?:generate|create|write|suggest|give|provide|produce|make|come up with|find)\b"
-    rb"[^.\n]{0,100}\b(?:title|tags?|follow-?ups?(?: questions)?|topic|commit messages?|search quer(?:y|ies)|emoji)\b"
+    rb"[^.\n]{0,100}"
+    rb"\b(?:title|tags?|follow-?ups?(?: questions)?|topic|commit messages?|search quer(?:y|ies)|emoji)\b"
     rb"|\btitle generator\b|" + "(?:生成|起|写|拟).{0,30}(?:标题|标签)".encode()
 )
 _SIDE_WINDOW = 1500  # bytes at either end of a message where such an instruction stands
@@ -65,16 +70,24 @@ async def place(flow: Flow, parts: Parts) -> None:
     if query.node is None:
         return
     parts.texts.put(prompt, flow.dialect)
-    verdict = decide(prompt, query, flow.sighting, parts.texts, parts.estimator)
+    verdict = await _decided(prompt, query, flow.sighting, parts)
     if verdict.parent and any(breaker.precision > 1 for breaker in verdict.breakers):
         marks = await parts.state.marks(verdict.parent.node.id)
         if marks is not None:
             blocks = Blocks(parts.key, {verdict.parent.node.id: marks})
-            verdict = decide(prompt, query, flow.sighting, parts.texts, parts.estimator, blocks)
+            verdict = await _decided(prompt, query, flow.sighting, parts, blocks)
     flow.verdict = verdict
     if flow.identity.session is None:
         flow.identity.session, flow.identity.session_source = verdict.lineage, "lineage"
     await parts.state.adopt(msgspec.structs.replace(query.node, lineage=verdict.lineage))
+
+
+async def _decided(
+    prompt: Prompt, query: Query, sighting: Sighting, parts: Parts, blocks: Blocks = NO_BLOCKS
+) -> Verdict:
+    """The verdict; that on a large request in a thread, so that comparing it holds no other request up."""
+    work = partial(decide, prompt, query, sighting, parts.texts, parts.estimator, blocks)
+    return work() if prompt.request_bytes <= INLINE_BYTES else await asyncio.to_thread(work)
 
 
 def marks_of(flow: Flow, parts: Parts) -> Marks | None:

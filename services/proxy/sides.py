@@ -34,8 +34,14 @@ def newer(prompt: Prompt, node: Node, texts: Texts) -> Side:
 def older(node: Node, texts: Texts, marks: Marks | None, key: bytes) -> Side:
     """An earlier request: by its texts where they are held, else by its marks."""
     marker = Marker(key) if marks else None
+    cut: dict[int, list[Piece] | None] = {}
 
     def pieces(index: int) -> list[Piece] | None:
+        if index not in cut:
+            cut[index] = look(index)
+        return cut[index]
+
+    def look(index: int) -> list[Piece] | None:
         name = node.chunks[index * HASH_BYTES : (index + 1) * HASH_BYTES]
         sections = texts.sections(KINDS[node.kinds[index]], name)
         if sections is not None:

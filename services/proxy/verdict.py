@@ -40,8 +40,12 @@ def decide(
     assert node is not None
     new = newer(prompt, node, texts)
 
+    sides: dict[str, Side] = {}
+
     def side(old: Node) -> Side:
-        return older(old, texts, blocks.marks.get(old.id), blocks.key)
+        if old.id not in sides:
+            sides[old.id] = older(old, texts, blocks.marks.get(old.id), blocks.key)
+        return sides[old.id]
 
     choice = choose(Request(node, query.call, new, side), sighting)
     verdict = Verdict(lineage=node.id, intervening=choice.intervening, prompt_estimate=node.estimate)

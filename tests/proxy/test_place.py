@@ -19,6 +19,16 @@ def proxy():
     return Proxy()
 
 
+@pytest.fixture
+async def shared_states(valkey):
+    states = [RedisState(valkey.url, KEY, LocalState(1 << 24)) for _ in range(2)]
+    for state in states:
+        await state.start()
+    yield states
+    for state in states:
+        await state.close()
+
+
 def turns(count):
     return [user(f"question {i}") if i % 2 == 0 else assistant(f"answer {i}") for i in range(count)]
 
@@ -368,15 +378,12 @@ async def test_two_processes_with_one_state_judge_as_one(proxy):
 
 
 @pytest.mark.process
-async def test_two_processes_with_one_redis_find_a_break_to_within_a_block(valkey):
+async def test_two_processes_with_one_redis_find_a_break_to_within_a_block(valkey, shared_states):
     """The second process never saw the text: it compares with the block digests that the first one left."""
-    states = [RedisState(valkey.url, KEY, LocalState(1 << 24)) for _ in range(2)]
-    one, two = (Proxy(state, redis_url=valkey.url) for state in states)
-    for state in states:
-        await state.start()
+    one, two = (Proxy(state, redis_url=valkey.url) for state in shared_states)
     text = "".join(f"rule {n}\n" for n in range(400))
     first = await one.chat(system(text), user("hi"), tools=[tool("a"), tool("b")])
-    await asyncio.gather(*states[0]._tasks)
+    await asyncio.gather(*shared_states[0]._tasks)
     changed = text[:1000] + "#" + text[1001:]
     flow = await two.chat(system(changed), user("hi"), assistant("x"), tools=[tool("b"), tool("a")])
     assert flow.verdict.parent.node.id == first.id
@@ -388,8 +395,6 @@ async def test_two_processes_with_one_redis_find_a_break_to_within_a_block(valke
     assert edit.equal_after > len(text) - 1000 - 2 * 64
     again = await two.chat(system(text), user("hi"), tools=[tool("a"), tool("b")])
     assert verdict(again) == ("exact_repeat", "exact")
-    for state in states:
-        await state.close()
     with valkey.client() as client:
         dump = b"".join(client.dump(key) for key in client.keys("*"))
     assert b"rule 1" not in dump
