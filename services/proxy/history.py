@@ -18,7 +18,7 @@ from services.proxy.state.base import HASH_BYTES
 if TYPE_CHECKING:
     from services.proxy.compare import Side
 
-FEW = 4  # messages edited in place beside which no other alignment can be better
+FEW = 8  # equal messages at the same place for one that is not: no other alignment can be better
 ROLES = {"u": "user", "a": "assistant", "t": "tool", "s": "system", "-": ""}
 
 
@@ -76,7 +76,7 @@ def _align(old: list[bytes], new: list[bytes]) -> list[tuple[int, int]]:
     repeated often cannot pull the alignment askew.
     """
     pairs = [(k, k) for k, (one, other) in enumerate(zip(old, new, strict=False)) if one == other]
-    if len(old) - len(pairs) <= FEW:  # edited in place, the usual case, needs no search
+    if FEW * (len(old) - len(pairs)) <= len(pairs):  # a few edited in place, the usual case: no search
         return pairs
     pairs = []
     at_old = at_new = 0

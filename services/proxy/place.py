@@ -20,7 +20,7 @@ from services.proxy.tokens import Estimator, model_key
 from services.proxy.verdict import NO_BLOCKS, Blocks, decide
 from services.settings import Settings
 
-INLINE_BYTES = 1 << 20  # of a request: comparing two versions of one section that long takes some 2 ms
+INLINE_BYTES = 256 << 10  # of a request: were all its messages edited, comparing takes some 2 ms
 
 # What agents ask of a model beside the conversation: titles, tags, follow-up questions, commit messages.
 _SIDE = re.compile(
