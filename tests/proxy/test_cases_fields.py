@@ -1,4 +1,4 @@
-"""Counters that people misread, over real HTTP: what is not reported is unknown, never zero (cases R30, R99 to R104)."""
+"""Counters that people misread, over real HTTP: what is not reported is unknown (cases R30, R99 to R104)."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def test_r99_an_absent_count_is_unknown(stories: NewStory, counts: dict[str, Any
 
 
 def test_r99_a_tiny_count_of_an_old_version_is_no_total(stories: NewStory) -> None:
-    """Old Ollama counted only what it newly processed: 12 of some 900 says nothing about the rest as a total."""
+    """Old Ollama counted only what it newly processed: 12 of some 900 is no total."""
     story = stories("ollama", version="0.3.0")
     told = story.say(
         {**ASK, "stream": True}, path=OLLAMA, answer=ollama_stream(prompt_eval_count=12, eval_count=3)

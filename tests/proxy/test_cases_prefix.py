@@ -1,4 +1,4 @@
-"""Each public report of a lost prefix, over real HTTP: the right first cause, at the right byte (cases R01 to R42)."""
+"""Each public report of a lost prefix, over real HTTP: the right cause at the right byte (R01 to R42)."""
 
 import time
 from typing import Any

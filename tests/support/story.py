@@ -1,4 +1,4 @@
-"""Conversations over the real wire: one proxy process a kind of backend, and a backend that reports what it is told.
+"""Conversations over the real wire: a proxy process a kind of backend, which reports what it is told.
 
 `stories` starts each pair once a session. A `Story` keeps to a model of its own, so that tests do not meet.
 """
@@ -140,7 +140,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def stories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewStory]:
-    """Makes a story for a kind of backend, with facts that it is probed for: ``stories("llama-server", slots=2)``."""
+    """Makes a story for a kind of backend that is probed, as in ``stories("llama-server", slots=2)``."""
     pairs: dict[tuple[Any, ...], tuple[Backend, Proxy]] = {}
 
     def new(kind: str = "llama-server", *, slots: int = 1, version: str = "0.33.3", **settings: Any) -> Story:

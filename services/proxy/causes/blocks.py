@@ -18,7 +18,8 @@ _HEADING = re.compile(
     re.MULTILINE,
 )
 _WORKSPACE_TITLE = re.compile(
-    r"git|workspace|work(?:ing)?[ _-]?tree|version[ _-]?control|repo(?:sitory)?\b|"
+    r"git|workspace|working[ _-]?dir(?:ectory)?|"
+    r"work(?:ing)?[ _-]?tree|version[ _-]?control|repo(?:sitory)?\b|"
     r"(?:directory|folder|file|project)[ _-]?(?:structure|tree|listing|layout)|"
     r"open[ _-]?(?:tabs|files|editors)|"
     r"recent[ _-]?(?:commits|files)|modified[ _-]?files|"

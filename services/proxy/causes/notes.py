@@ -92,7 +92,9 @@ def spelling(chunk: Chunk) -> int:
     if chunk.kind != "message":
         return 0
     if chunk.media:
-        return hash(max(chunk.raw.split(b'"'), key=len))
+        return hash(
+            tuple(text for text in chunk.raw.split(b'"') if len(text) >= LEAST_MEDIA and b" " not in text)
+        )
     ids = _ids(chunk.raw)
     return hash(tuple(ids)) if ids else 0
 
@@ -117,6 +119,7 @@ def respelt(scene: Scene, before: Sequence[int], now: Sequence[int]) -> list[Cau
     return list(found.values())
 
 
+LEAST_MEDIA = 24  # characters of the shortest data URL or base64 worth telling from a word
 ID_KEYS = (b'"id"', b'"tool_call_id"', b'"tool_use_id"', b'"call_id"')
 MOST_IDS = 64  # of one message; more calls in one turn are not seen
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from services.proxy.causes.blocks import enclosing, is_workspace
-from services.proxy.causes.hunks import Edit, Hunk, edit_of
+from services.proxy.causes.hunks import TOKEN, Edit, Hunk, edit_of
 from services.proxy.causes.shapes import Shape, is_version, shape_at, skeleton
 
 ATTRIBUTION = re.compile(
@@ -121,9 +121,20 @@ def recognise(change: Change) -> str | None:
 def _shape(edit: Edit, hunk: Hunk) -> Shape | None:
     old = shape_at(edit.old, hunk.old_start, hunk.old_end)
     new = shape_at(edit.new, hunk.new_start, hunk.new_end)
+    if None in (old, new):
+        return _first_shape(edit, hunk)
     if old == new:
         return old
-    return None if old is None or new is None or "number" in (old, new) else "time"
+    return None if "number" in (old, new) else "time"
+
+
+def _first_shape(edit: Edit, hunk: Hunk) -> Shape | None:
+    """A clock or date that the difference begins with, where more than it changed."""
+    old, new = TOKEN.match(edit.old, hunk.old_start), TOKEN.match(edit.new, hunk.new_start)
+    if old is None or new is None or old.end() > hunk.old_end or new.end() > hunk.new_end:
+        return None
+    shapes = {shape_at(edit.old, *old.span()), shape_at(edit.new, *new.span())}
+    return shapes.pop() if shapes in ({"time"}, {"date"}) else None
 
 
 def _attribution(text: str) -> tuple[int, int] | None:

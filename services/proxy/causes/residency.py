@@ -23,7 +23,8 @@ USUAL_CONTEXTS = frozenset(2**power for power in range(11, 19))
 
 def residency(scene: Scene) -> list[Cause]:
     """The causes of this kind, in the contract's order."""
-    found = (truncated(scene), reloaded(scene), unloaded(scene), disabled(scene))
+    reload = reloaded(scene)
+    found = (truncated(scene), reload, None if reload else unloaded(scene), disabled(scene))
     return [cause for cause in found if cause]
 
 
@@ -48,11 +49,11 @@ def truncated(scene: Scene) -> Cause | None:
 
 def reloaded(scene: Scene) -> Cause | None:
     """A load-affecting option differs from the one that the model was last loaded with."""
-    if not _loads(scene) or _refuted(scene):
+    if not _loads(scene) or _reused(scene):
         return None
     runs = _since_unload(scene.model_runs)
     here = scene.prompt.engine.options
-    if runs and (name := _changed(runs[-1].call.options, here)):
+    if runs and not _was_ready(scene) and (name := _changed(runs[-1].call.options, here)):
         return _reload(name, runs[-1].call.options.get(name), here.get(name), scene.agent, scene.request)
     if scene.parent is None:
         return None
@@ -67,7 +68,7 @@ def reloaded(scene: Scene) -> Cause | None:
 def unloaded(scene: Scene) -> Cause | None:
     """The model left memory since its last call: idle for longer than it was kept, or told to go."""
     runs = scene.model_runs
-    if not runs or not _loads(scene) or _refuted(scene):
+    if not runs or not _loads(scene) or _reused(scene) or _was_ready(scene):
         return None
     last = runs[-1]
     gap_s = max(0.0, (scene.at - last.ended) / 1e3)
@@ -96,15 +97,16 @@ def _loads(scene: Scene) -> bool:
     return scene.kind == "ollama" or scene.prompt.dialect.startswith("ollama")
 
 
-def _refuted(scene: Scene) -> bool:
-    """Whether the answer shows that the model was ready all along."""
-    measured = scene.measured
-    if measured is None:
-        return False
-    cached, total = measured.cached_tokens, measured.prompt_tokens
-    if cached is not None and total is not None and cached > total / 4:
-        return True
-    return measured.load_ms is not None and measured.load_ms < LOADED_MS
+def _reused(scene: Scene) -> bool:
+    """Whether the answer shows that what was cached had survived."""
+    cached, total = scene.cached, scene.measured.prompt_tokens if scene.measured else None
+    return cached is not None and total is not None and cached > total / 4
+
+
+def _was_ready(scene: Scene) -> bool:
+    """Whether the answer reports that the model was in memory when the request came."""
+    load_ms = scene.measured.load_ms if scene.measured else None
+    return load_ms is not None and load_ms < LOADED_MS
 
 
 def _changed(old: dict[str, Any], new: dict[str, Any]) -> str | None:
