@@ -15,12 +15,14 @@ from services.proxy import errors
 from services.proxy.admin import create_admin
 from services.proxy.context import Context, Destination, close_context, open_context
 from services.proxy.departure import Receive
+from services.proxy.entry import Scope
 from services.proxy.errors import RefusedError
-from services.proxy.forward import Passage, Scope
+from services.proxy.forward import Passage
 from services.proxy.guard import Guard
 from services.proxy.headers import Headers
 from services.proxy.moving import leave_stand_in
 from services.proxy.relay import Send
+from services.proxy.sockets import carry_socket
 from services.settings import Settings
 
 PREFIX = b"/metalanchor"
@@ -41,8 +43,10 @@ class Gate:
         raw: bytes = scope["raw_path"]
         if raw.startswith(PREFIX) and raw[len(PREFIX) : len(PREFIX) + 1] in (b"", b"/"):
             await self._serve_own(scope, receive, send)
-        else:
+        elif scope["type"] == "http":
             await Passage(self._ctx, self._guard, self._destination(scope), scope, receive, send).run()
+        else:
+            await carry_socket(self._ctx, self._guard, self._destination(scope), scope, receive, send)
 
     def _destination(self, scope: Scope) -> Destination:
         """The backend of the port that the request came in on."""

@@ -7,25 +7,19 @@ over its client, its place among the live flows. Whatever happens, it ends in ex
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from typing import Any
 
 from services.proxy import body as bodies
 from services.proxy import errors
 from services.proxy.context import Context, Destination
 from services.proxy.departure import Departure, Receive
 from services.proxy.dialects import for_route
+from services.proxy.entry import Scope, enter, leave
 from services.proxy.errors import BrokenAnswerError, RefusedError
-from services.proxy.flow import Flow
 from services.proxy.guard import Guard
 from services.proxy.headers import Headers, sent_headers, value_of
-from services.proxy.identity import identify
 from services.proxy.relay import Relay, Send
-from services.proxy.settle import record_of
 from services.proxy.steps import conclude, remember, report, understand
 from services.proxy.upstream.base import Exchange, RequestHead, UpstreamError
-from services.record import Record
-
-Scope = dict[str, Any]
 
 # Refusals of which the body was taken in already (413), stands still (408), or that must not wait (503).
 NO_DRAIN = frozenset({408, 413, 503})
@@ -39,13 +33,10 @@ class Passage:
     ) -> None:
         self._ctx, self._guard, self._to = ctx, guard, to
         self._scope, self._receive, self._send = scope, receive, send
-        path = scope["raw_path"].decode("latin-1")
-        self.flow = flow = Flow(
-            backend=to.backend, method=scope["method"], path=path, headers=scope["headers"]
-        )
-        flow.dialect = for_route(flow.method, path)
+        self._underway = enter(ctx, to, scope, self._end)
+        self.flow = flow = self._underway.flow
+        flow.dialect = for_route(flow.method, flow.path)
         ctx.outbox.open(flow)
-        self._underway = ctx.live.enter(flow, self._end)
         self._departure = Departure(receive, self._client_left)
         self._relay = Relay(flow, send, self._conclude)
         self._exchange: Exchange | None = None
@@ -216,25 +207,9 @@ class Passage:
         self._relay.close()
         if not self._settled:
             self._conclude()
-        record = self._record()
-        ctx.outbox.put(record)
-        ctx.metrics.observe(record)
-        ctx.recent.put(record)
-        ctx.live.leave(flow)
+        leave(ctx, flow, self._body_bytes)
         if flow.prompt is not None and flow.identity is not None:
             ctx.spawn(remember(flow, ctx))
-
-    def _record(self) -> Record:
-        flow = self.flow
-        try:
-            if flow.identity is None:
-                flow.identity = identify(flow.headers, None, self._ctx.key, self._ctx.settings.tenant_header)
-            record = record_of(flow)
-            record.request_bytes = self._body_bytes
-        except Exception as error:  # noqa: BLE001 a row with little in it is still the row of this request
-            report("writing a row", error)
-            record = Record(id=flow.id, received_at=flow.received_at, status=flow.status)
-        return record
 
 
 def _switches(headers: Headers) -> bool:

@@ -20,8 +20,6 @@ log = logging.getLogger("metalanchor")
 # Analysing runs at some 200 MB/s: up to here it holds the event loop for about a millisecond, less than a
 # thread's round trip costs under load.
 INLINE_BYTES = 256 << 10
-# The state keeps its own budget; this is what a request waits at most if that fails.
-PLACE_S = 0.05
 
 
 async def understand(flow: Flow, body: bytes, ctx: Context) -> None:
@@ -32,11 +30,7 @@ async def understand(flow: Flow, body: bytes, ctx: Context) -> None:
         flow.identity = identify(flow.headers, flow.prompt, ctx.key, ctx.settings.tenant_header)
         if flow.prompt is None:
             return
-        # A task of its own: a client that leaves must not cancel a Redis call half way (redis/redis-py#2624).
-        placing = ctx.spawn(place(flow, ctx))
-        await asyncio.wait({placing}, timeout=PLACE_S)
-        if placing.done():
-            placing.result()
+        await place(flow, ctx)
         foresee(flow, ctx)
     except UnparsedError:
         flow.error = "unparsed"

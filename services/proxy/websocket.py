@@ -11,6 +11,7 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.protocol import State
 from websockets.typing import Subprotocol
 
 from services.proxy.backend import Backend
@@ -63,10 +64,10 @@ async def relay(
         upstream = await _open(scope, backend, headers)
     except InvalidStatus as error:
         body = bytes(error.response.body or b"")
-        await _refuse(scope, send, error.response.status_code, _encoded(error.response.headers), body)
+        await refuse(scope, send, error.response.status_code, _encoded(error.response.headers), body)
         return "upstream_error"
     except (OSError, TimeoutError, InvalidHandshake, InvalidURI):
-        await _refuse(scope, send, 502, [(b"x-metalanchor-error", b"upstream_unreachable")], b"")
+        await refuse(scope, send, 502, [(b"x-metalanchor-error", b"upstream_unreachable")], b"")
         return "upstream_unreachable"
     try:
         answered = upstream.response.headers if upstream.response else {}
@@ -112,7 +113,7 @@ def _encoded(headers: Any) -> Headers:
     return [header for header in relayed_headers(items) if header[0] not in HANDSHAKE]
 
 
-async def _refuse(scope: dict[str, Any], send: Send, status: int, headers: Headers, body: bytes) -> None:
+async def refuse(scope: dict[str, Any], send: Send, status: int, headers: Headers, body: bytes) -> None:
     """Refuse the handshake with the backend's own answer where the server can, else with its 403."""
     if "websocket.http.response" in (scope.get("extensions") or {}):
         await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
@@ -127,7 +128,7 @@ async def _both_ways(upstream: ClientConnection, receive: Receive, send: Send) -
     down = asyncio.create_task(_to_client(upstream, send))
     try:
         await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
-        return up.result() if up.done() else down.result()
+        return down.result() if down.done() else up.result()
     finally:
         for task in (up, down):
             task.cancel()
@@ -139,6 +140,10 @@ async def _to_backend(upstream: ClientConnection, receive: Receive) -> str:
         message = await receive()
         if message["type"] == "websocket.disconnect":
             code = message.get("code") or NO_STATUS
+            if upstream.state is State.CLOSED:
+                await (
+                    asyncio.get_running_loop().create_future()
+                )  # the backend ended it; `_to_client` says how
             with contextlib.suppress(ConnectionClosed):
                 await _close(upstream, code, message.get("reason") or "")
             return "client_cancelled" if code == ABNORMAL else "completed"

@@ -150,8 +150,9 @@ class Proxy:
         return int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(self.process.pid)])) << 10
 
     def _answers(self) -> bool:
+        token = [("X-MetalAnchor-Token", str(self._settings["token"]))] if "token" in self._settings else []
         try:
-            return self.request("GET", "/metalanchor/healthz").status == 200
+            return self.request("GET", "/metalanchor/healthz", headers=token).status == 200
         except (OSError, AssertionError):
             return False
 
