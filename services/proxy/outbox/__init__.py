@@ -24,6 +24,8 @@ __all__ = ["Outbox"]
 BUFFER_BYTES = 16 << 20
 # rq compresses a batch about fourfold: 64 MiB hold a million rows, a week without a worker for one machine.
 QUEUE_BYTES = 64 << 20
+# Without a spool the queue still takes some batches: a worker that restarts is back within seconds.
+QUEUE_LEAST = 64 << 10
 # Part of the time limit for the courier to end by itself; the rest is for writing past it.
 PATIENCE = 0.7
 
@@ -37,7 +39,7 @@ class Outbox:
         self._buffer = Buffer(BUFFER_BYTES)
         self._journal = Journal(data / "journal")
         # A small spool asks for a small backlog, so the queue never holds more than it either.
-        queue = RecordQueue(settings.redis_url, max(1 << 20, min(QUEUE_BYTES, settings.spool_max_bytes)))
+        queue = RecordQueue(settings.redis_url, min(QUEUE_BYTES, max(QUEUE_LEAST, settings.spool_max_bytes)))
         self._courier = Courier(
             self._buffer, queue, Spool(*self._spool_args), self._journal, data / "journal"
         )
