@@ -24,7 +24,7 @@ def edited(section: SectionName, path: str, old: Piece, new: Piece, rest: int) -
 
 
 def whole(
-    section: SectionName, path: str, old: Piece | None, new: Piece | None, rest: int, count: int = 1
+    section: SectionName, path: str, old: Piece | None, new: Piece | None, rest: int, *, count: int = 1
 ) -> Breaker:
     """The breaker of a piece that came (`old` None), went (`new` None), or gave way to something else."""
     piece = old or new
@@ -56,7 +56,7 @@ def compare_blocks(
     extra = len(now) - len(before)
     if extra:
         gone, come = before[paired:], now[paired:]
-        first = whole(section, path(head + paired), _first(gone), _first(come), later, abs(extra))
+        first = whole(section, path(head + paired), _first(gone), _first(come), later, count=abs(extra))
         first.deleted, first.inserted = sum(p.size for p in gone), sum(p.size for p in come)
         found.append(first)
     for k in range(paired - 1, -1, -1):

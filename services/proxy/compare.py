@@ -74,7 +74,7 @@ def _params(old: Side, new: Side) -> list[Breaker]:
         return []
     then, here = _pieces(old, before), _pieces(new, now)
     if then is None or here is None:
-        return [_unseen(old, new, before, now, "params", "params", 0)]
+        return [_unseen((old, new), (before, now), "params", "params", 0)]
     was, is_ = {p.path: p for p in then}, {p.path: p for p in here}
     paths = [p for p in dict.fromkeys([*is_, *was]) if not _kept(was.get(p), is_.get(p))]
     return [
@@ -96,7 +96,7 @@ def _tools(old: Side, new: Side, later: int) -> list[Breaker]:
         return []
     then, here = _pieces(old, before), _pieces(new, now)
     if then is None or here is None:
-        return [_unseen(old, new, before, now, "tools", "tools[0]", later)]
+        return [_unseen((old, new), (before, now), "tools", "tools[0]", later)]
     return compare_tools(then, here, later)
 
 
@@ -107,7 +107,7 @@ def _system(old: Side, new: Side, later: int) -> tuple[list[Breaker], int]:
         return [], later + (new.sizes[now] if now >= 0 else 0)
     then, here = _pieces(old, before), _pieces(new, now)
     if then is None or here is None:
-        return [_unseen(old, new, before, now, "system", "system", later)], later
+        return [_unseen((old, new), (before, now), "system", "system", later)], later
 
     def path(k: int) -> str:
         if k < len(here):
@@ -132,9 +132,10 @@ def _change(was: bool, is_: bool) -> str:
 
 
 def _unseen(
-    old: Side, new: Side, before: int, now: int, section: SectionName, path: str, later: int
+    sides: tuple[Side, Side], at: tuple[int, int], section: SectionName, path: str, later: int
 ) -> Breaker:
     """A section that differs, with nothing at hand to see where: its whole length is the precision."""
+    (old, new), (before, now) = sides, at
     deleted = old.sizes[before] if before >= 0 else 0
     inserted = new.sizes[now] if now >= 0 else 0
     return Breaker(

@@ -153,7 +153,7 @@ def _gap(
         paired = 1  # many gave way to few, or few to many: past the first, places no longer correspond
     found: list[Breaker] = []
     if i_end - i > j_end - j:
-        found.append(_gone(old, new, i + paired, i_end, j + paired, later))
+        found.append(_gone(old, new, (i + paired, i_end), j + paired, later))
     elif j_end - j > i_end - i and not last:
         found.append(_came(old, new, i + paired, (j + paired, j_end), later))
     for k in range(paired - 1, -1, -1):
@@ -175,11 +175,12 @@ def _pair(old: "Side", new: "Side", i: int, j: int, later: int) -> tuple[list[Br
     return [_told(breaker, old, new, i, j) for breaker in some], later
 
 
-def _gone(old: "Side", new: "Side", i: int, i_end: int, j: int, later: int) -> Breaker:
-    """Messages i to i_end of the older list are no longer there."""
+def _gone(old: "Side", new: "Side", was: tuple[int, int], j: int, later: int) -> Breaker:
+    """Messages was[0]:was[1] of the older list are no longer there."""
+    i, i_end = was
     then = old.pieces(i)
     piece = _main(then) if then else Piece("", "text", "", old.sizes[i], None)
-    breaker = whole("messages", new.paths(j), piece, None, later, i_end - i)
+    breaker = whole("messages", new.paths(j), piece, None, later, count=i_end - i)
     breaker.deleted = sum(old.sizes[i:i_end])
     return _told(breaker, old, new, i, None)
 
@@ -190,7 +191,7 @@ def _came(old: "Side", new: "Side", i: int, now: tuple[int, int], later: int) ->
     moved = i == len(old.kinds) - 1 and old.roles[i] == "u"
     then, here = (old.pieces(i) if moved else None), new.pieces(j)
     piece = _main(here) if here else Piece("", "text", "", new.sizes[j], None)
-    breaker = whole("messages", new.paths(j), None, piece, later, j_end - j)
+    breaker = whole("messages", new.paths(j), None, piece, later, count=j_end - j)
     breaker.inserted = sum(new.sizes[j:j_end])
     if moved:
         breaker.change, breaker.old = "reorder", _main(then).text if then else None

@@ -68,12 +68,16 @@ def continues(request: Request, old: Node) -> bool:
     return _grown(request, old)
 
 
-def _rank(request: Request, old: Node) -> tuple[int, bool, bool, str]:
-    """Most leading chunks (params apart), then a repeat, then the same session, then the most recent."""
+def _rank(request: Request, old: Node) -> tuple[bool, int, bool, str]:
+    """The same session, then most leading chunks (params apart), then a repeat, then the most recent.
+
+    The session comes first because another one with the same opening may share a chunk more by chance: a tool
+    result with a random id in it, compared with that session's, would look like a rewritten history.
+    """
     node = request.node
     shared = common_prefix(_without_params(old), _without_params(node)) // HASH_BYTES
     session = node.session is not None and node.session == old.session
-    return shared, node.request == old.request, session, old.id
+    return session, shared, node.request == old.request, old.id
 
 
 def _without_params(node: Node) -> bytes:

@@ -17,7 +17,8 @@ LETTERS: Mapping[str, str] = {
     "params": "p", "tools": "t", "system": "s", "message": "m", "prompt": "q",
 }  # fmt: skip
 ROLES: Mapping[str, str] = {
-    "user": "u", "assistant": "a", "model": "a", "tool": "t", "function": "t", "system": "s", "developer": "s",
+    "user": "u", "assistant": "a", "model": "a", "tool": "t", "function": "t", "system": "s",
+    "developer": "s",
 }  # fmt: skip
 
 

@@ -86,7 +86,7 @@ async def _decided(
     prompt: Prompt, query: Query, sighting: Sighting, parts: Parts, blocks: Blocks = NO_BLOCKS
 ) -> Verdict:
     """The verdict; that on a large request in a thread, so that comparing it holds no other request up."""
-    work = partial(decide, prompt, query, sighting, parts.texts, parts.estimator, blocks)
+    work = partial(decide, prompt, query, sighting, parts.texts, parts.estimator, blocks=blocks)
     return work() if prompt.request_bytes <= INLINE_BYTES else await asyncio.to_thread(work)
 
 

@@ -23,12 +23,27 @@ class Blocks(NamedTuple):
 NO_BLOCKS = Blocks(b"", {})
 
 
+class _Price(NamedTuple):
+    """Tokens of chunks under one model."""
+
+    estimator: Estimator
+    model: str
+
+    def of(self, chunks: list[Chunk]) -> float:
+        size, wide = sum([c.size for c in chunks]), sum([c.wide for c in chunks])
+        return self.estimator.exact(self.model, size, wide, sum([c.media for c in chunks]))
+
+    def part(self, chunk: Chunk, share: float) -> float:
+        return self.estimator.exact(self.model, chunk.size * share, chunk.wide * share)
+
+
 def decide(
     prompt: Prompt,
     query: Query,
     sighting: Sighting,
     texts: Texts,
     estimator: Estimator,
+    *,
     blocks: Blocks = NO_BLOCKS,
 ) -> Verdict:
     """The verdict on a request given what was seen before it; `texts` holds the request's own dialect.
@@ -58,7 +73,7 @@ def decide(
         verdict.breakers = [_switch(choice.switched, query.call)]
     if sighting.exact_seen or verdict.relation == "exact_repeat":
         shared = len(node.kinds) - node.kinds.startswith("p"), 0
-    _predict(verdict, prompt, node, shared, estimator, model_key(query.backend, query.call.model))
+    _predict(verdict, prompt, node, shared, _Price(estimator, model_key(query.backend, query.call.model)))
     verdict.hit = _hit(choice, node, sighting, verdict, shared[0])
     return verdict
 
@@ -97,31 +112,21 @@ def _seen_chunks(node: Node, sighting: Sighting) -> int:
     return bool(node.tools) + bool(node.system)
 
 
-def _predict(
-    verdict: Verdict, prompt: Prompt, node: Node, shared: tuple[int, int], estimator: Estimator, model: str
-) -> None:
+def _predict(verdict: Verdict, prompt: Prompt, node: Node, shared: tuple[int, int], price: "_Price") -> None:
     """Tokens of the common prefix, to the byte inside the diverging chunk, as a share of all."""
     whole, head = shared
     chunks = prompt.chunks[1:] if node.kinds.startswith("p") else prompt.chunks
-    if 2 * whole < len(chunks):
-        tokens = _price(estimator, model, chunks[:whole])
-    else:
-        tokens = node.estimate - _price(estimator, model, chunks[whole:])
+    few = 2 * whole < len(chunks)  # the shorter part is added up
+    tokens = price.of(chunks[:whole]) if few else node.estimate - price.of(chunks[whole:])
     if head and whole < len(chunks):
-        part = min(1.0, head / max(1, chunks[whole].size))
-        tokens += estimator.exact(model, chunks[whole].size * part, chunks[whole].wide * part)
+        share = min(1.0, head / max(1, chunks[whole].size))
+        tokens += price.part(chunks[whole], share)
     verdict.reused_chunks = whole + (whole > 0 and _same_params(verdict, node))
     verdict.predicted_tokens = min(round(tokens), node.estimate)
     if whole == len(chunks):
         verdict.predicted_reuse = 1.0
     else:
         verdict.predicted_reuse = round(min(1.0, tokens / max(1, node.estimate)), 4)
-
-
-def _price(estimator: Estimator, model: str, chunks: list[Chunk]) -> float:
-    return estimator.exact(
-        model, sum([c.size for c in chunks]), sum([c.wide for c in chunks]), sum([c.media for c in chunks])
-    )
 
 
 def _same_params(verdict: Verdict, node: Node) -> bool:

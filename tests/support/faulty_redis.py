@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from typing import Literal
+from typing import Literal, Self
 
 Mode = Literal["pass", "hang", "refuse", "slow", "loading"]
 
@@ -22,7 +22,7 @@ class FaultyRedis:
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> "FaultyRedis":
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.url = f"redis://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/0"
         return self
@@ -62,7 +62,7 @@ class FaultyRedis:
     async def _back(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
-                while self.mode == "hang":
+                while self.mode == "hang":  # noqa: ASYNC110 - the mode is set from outside
                     await asyncio.sleep(0.01)
                 await asyncio.sleep(self.delay_s)
                 if self.mode == "slow":

@@ -1,6 +1,7 @@
 """How much state takes: a thousand live conversations of 100 KB each fit the default cap."""
 
 import hashlib
+import tracemalloc
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ from services.proxy.marks import Marker
 from services.proxy.prompt import Section
 from services.proxy.state import layout
 from services.proxy.state.base import Call, Marks, Node, Query, Settled
+from services.proxy.state.local import LocalState
 from services.settings import Settings
 from tests.support.queries import KEY
 
@@ -66,3 +68,20 @@ def test_redis_stays_under_the_cap_by_its_own_count_and_keeps_every_lineage(valk
     assert used < 1.25 * counted + (8 << 20)
     assert len(layout.overview(reply).lineages) == LINEAGES
     client.close()
+
+
+async def test_this_process_keeps_its_own_memory_under_the_cap():
+    cap = 8 << 20
+    state = LocalState(cap)
+    tracemalloc.start()
+    try:
+        for n in range(1500):
+            query = turn(n, n % 3)
+            await state.place(query)
+            await state.adopt(msgspec.structs.replace(query.node, lineage=query.node.id))
+            await state.settle(query, settled(query), MARKS)
+        used = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert state.status()["requests"] > 100
+    assert used < cap
