@@ -95,6 +95,8 @@ def spelling(chunk: Chunk) -> int:
         return hash(
             tuple(text for text in chunk.raw.split(b'"') if len(text) >= LEAST_MEDIA and b" " not in text)
         )
+    if ID_ENDING not in chunk.raw:  # one pass over what has no ids, which is most of a conversation
+        return 0
     ids = _ids(chunk.raw)
     return hash(tuple(ids)) if ids else 0
 
@@ -121,6 +123,7 @@ def respelt(scene: Scene, before: Sequence[int], now: Sequence[int]) -> list[Cau
 
 LEAST_MEDIA = 24  # characters of the shortest data URL or base64 worth telling from a word
 ID_KEYS = (b'"id"', b'"tool_call_id"', b'"tool_use_id"', b'"call_id"')
+ID_ENDING = b'id"'
 MOST_IDS = 64  # of one message; more calls in one turn are not seen
 
 
