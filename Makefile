@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 PIP := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test test-fast bench lint format
+.PHONY: help install up test test-fast test-agents bench lint format
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -23,6 +23,10 @@ test: lint $(VENV)/.engine ## lint, then run every test (the real llama.cpp amon
 
 test-fast: $(VENV)/.test ## run the tests that start no process
 	$(BIN)/python -m pytest -m "not process and not engine and not browser"
+
+test-agents: $(VENV)/.test ## install real agents (some hundred MB) and run each through the proxy
+	$(BIN)/python -m tests.agents.install
+	$(BIN)/python -m pytest tests/agents
 
 bench: $(VENV)/.test ## run the benchmarks and print ratios
 	@for script in bench/*.py; do case $$script in */_*) ;; *) \
