@@ -24,6 +24,13 @@ INDEXES = {
     "ix_requests_received_at": ["received_at"],
     "ix_requests_parent_id": ["parent_id"],
     "ix_requests_lineage": ["lineage"],
+    "ix_requests_model_id": ["model", "id"],
+    "ix_requests_agent_id": ["agent", "id"],
+    "ix_requests_hit_id": ["hit", "id"],
+}
+PARTIAL = {
+    "ix_requests_cause_id": (["cause", "id"], sa.text("cause IS NOT NULL")),
+    "ix_requests_status_id": (["status", "id"], sa.text("status <> 'completed'")),
 }
 
 
@@ -95,10 +102,12 @@ def upgrade() -> None:
     )
     for name, columns in INDEXES.items():
         op.create_index(name, "requests", columns)
+    for name, (columns, where) in PARTIAL.items():
+        op.create_index(name, "requests", columns, sqlite_where=where, postgresql_where=where)
 
 
 def downgrade() -> None:
     """Drop the table with its rows."""
-    for name in INDEXES:
+    for name in (*PARTIAL, *INDEXES):
         op.drop_index(name, table_name="requests")
     op.drop_table("requests")

@@ -40,9 +40,9 @@ Row = dict[str, Any]
 def figures(connection: Connection, filters: Filters, by: str | None = None) -> list[Row]:
     """One row in all (`by` None, group None), or one a group, most requests first.
 
-    Reuse is weighted by prompt tokens, over the rows whose cached tokens are known, so that
-    ``predicted_reuse`` and ``measured_reuse`` speak of the same requests. ``ttft_ms`` and ``total_ms`` hold one
-    object a temperature: count, p50, p95, p99. Raises `ValueError` for a group that is none of `GROUPS`.
+    Reuse is weighted by prompt tokens, over the rows whose cached tokens are known: ``predicted_reuse`` and
+    ``measured_reuse`` speak of the same requests. ``ttft_ms`` and ``total_ms`` hold one object a temperature
+    (count, p50, p95, p99). Raises `ValueError` for a group that is none of `GROUPS`.
     """
     base = _base(connection, filters, by)
     found = {row["group"]: {**row, "hits": {}} for row in _rows(connection, _totals(base))}
@@ -124,24 +124,23 @@ def shared(connection: Connection, filters: Filters, name: str, limit: int = 20)
 
     Each with its requests, sessions, agents and models, most often seen first.
     """
-    column = _columns[name]
+    names = ("session", "agent", "model", "received_at")
+    rows = narrow(select(_columns[name].label("hash"), *(_columns[key] for key in names)), filters)
+    # Materialised, because the index on the hash would lure SQLite into grouping the whole history by it.
+    base = rows.where(_columns[name].is_not(None)).cte("base").prefix_with("MATERIALIZED")
     query = (
-        narrow(
-            select(
-                column.label("hash"),
-                func.count().label("requests"),
-                func.count(_columns.session.distinct()).label("sessions"),
-                func.count(_columns.agent.distinct()).label("agents"),
-                func.count(_columns.model.distinct()).label("models"),
-                func.min(_columns.received_at).label("first_at"),
-                func.max(_columns.received_at).label("last_at"),
-            ),
-            filters,
+        select(
+            base.c.hash,
+            func.count().label("requests"),
+            func.count(base.c.session.distinct()).label("sessions"),
+            func.count(base.c.agent.distinct()).label("agents"),
+            func.count(base.c.model.distinct()).label("models"),
+            func.min(base.c.received_at).label("first_at"),
+            func.max(base.c.received_at).label("last_at"),
         )
-        .where(column.is_not(None))
-        .group_by(column)
+        .group_by(base.c.hash)
         .having(func.count() > 1)
-        .order_by(func.count().desc(), column)
+        .order_by(func.count().desc(), base.c.hash)
         .limit(limit)
     )
     return _rows(connection, query)

@@ -21,6 +21,7 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine
@@ -146,7 +147,7 @@ requests = Table(
 )
 
 # The questions people ask: a session or a model over time, who else sent this system prompt or these tools,
-# how hits developed; then what pruning, forks (children of a request) and lists of breaks need.
+# how hits developed. Then pruning and reports by time, children of a request, and sums over a lineage.
 Index("ix_requests_session_received_at", requests.c.session, requests.c.received_at)
 Index("ix_requests_model_received_at", requests.c.model, requests.c.received_at)
 Index("ix_requests_system_hash", requests.c.system_hash)
@@ -155,3 +156,18 @@ Index("ix_requests_hit_received_at", requests.c.hit, requests.c.received_at)
 Index("ix_requests_received_at", requests.c.received_at)
 Index("ix_requests_parent_id", requests.c.parent_id)
 Index("ix_requests_lineage", requests.c.lineage)
+# Lists order by id. Without these, a filter on a million rows either sorts all that match (measured: 5 s for
+# a model, 3.7 s for a hit kind) or walks through all to find few (3 s for an agent, 2 s for a status).
+Index("ix_requests_model_id", requests.c.model, requests.c.id)
+Index("ix_requests_agent_id", requests.c.agent, requests.c.id)
+Index("ix_requests_hit_id", requests.c.hit, requests.c.id)
+_broken = requests.c.cause.is_not(None)
+_unusual = text("status <> 'completed'")
+Index("ix_requests_cause_id", requests.c.cause, requests.c.id, sqlite_where=_broken, postgresql_where=_broken)
+Index(
+    "ix_requests_status_id",
+    requests.c.status,
+    requests.c.id,
+    sqlite_where=_unusual,
+    postgresql_where=_unusual,
+)
