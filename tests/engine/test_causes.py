@@ -1,0 +1,140 @@
+"""Why the real llama.cpp did not reuse a prompt: one slot, no host cache, so that each loss is a loss."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services import engine
+from services.proxy.probe import probe_blocking
+from tests.engine.chat import Stack, Turn, system_prompt
+from tests.support.proxy import Proxy, free_port
+from tests.support.rows import wait_for
+
+pytestmark = [pytest.mark.engine, pytest.mark.process, pytest.mark.timeout(300)]
+
+ONE_SLOT = """
+import sys
+from pathlib import Path
+from services import engine
+from services.supervisor import leave_with_parent
+leave_with_parent()
+engine.HOST_CACHE_MIB = 0
+engine.serve(int(sys.argv[1]), Path(sys.argv[2]), 4096, 1)
+"""
+COLD = 0.1  # of the prompt: at most the template's own first words are found again
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A proxy before an engine with one slot that keeps nothing beside it."""
+    folder = tmp_path_factory.mktemp("narrow")
+    model, port = engine.prepare_model(folder), free_port()
+    with (folder / "engine.log").open("wb") as log:
+        line = [sys.executable, "-c", ONE_SLOT, str(port), str(model)]
+        process = subprocess.Popen(line, stdout=log, stderr=log, cwd=Path(engine.__file__).parent.parent)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_for(lambda: process.poll() is not None or _ready(url), 60.0)
+        assert process.poll() is None, (folder / "engine.log").read_text()
+        proxy = Proxy(folder / "proxy", url).start()
+        wait_for(lambda: proxy.json("/status")["backend"]["status"] == "up")
+        yield Stack(proxy, url)
+        assert proxy.stop() == 0
+    finally:
+        process.terminate()
+        process.wait(15)
+        model.unlink()
+
+
+def _ready(url: str) -> bool:
+    found = probe_blocking(url)
+    return found is not None and found.kind == "llama-server" and "busy" not in found.facts
+
+
+def say(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def named(*names: str) -> list[dict[str, Any]]:
+    parameters = {"type": "object", "properties": {"path": {"type": "string"}}}
+    return [
+        {"type": "function", "function": {"name": n, "description": n, "parameters": parameters}}
+        for n in names
+    ]
+
+
+def explained(stack: Stack, turn: Turn) -> dict[str, Any]:
+    return dict(stack.proxy.json(f"/api/requests/{turn.ours['request-id']}/explain"))
+
+
+def codes(stack: Stack, turn: Turn) -> list[str]:
+    return [cause["code"] for cause in explained(stack, turn)["causes"]]
+
+
+def test_a_title_request_takes_the_only_slot(narrow: Stack) -> None:
+    """The chat is a pure append, and yet cold: the request in between is named, not the text."""
+    messages = [{"role": "system", "content": system_prompt("Gacrux")}, say("Name part 7.")]
+    first = narrow.openai(messages)
+    title = narrow.openai([say("Create a 3 word title for: Name part 7.")])
+    messages += [{"role": "assistant", "content": first.text}, say("And part 14?")]
+    second = narrow.openai(messages)
+
+    assert second.measured_reuse < COLD
+    assert second.row["relation"] == "append"
+    assert second.row["predicted_reuse"] > 0.9
+    assert second.ours["cause"] == second.row["cause"] == "evicted_by"
+    assert second.row["evicted_by"] == title.ours["request-id"]
+    assert second.row["lost_tokens"] == pytest.approx(first.prompt, abs=0.1 * first.prompt)
+    assert second.row["lost_ms"] > 0
+
+
+def test_a_warm_conversation_has_no_cause(narrow: Stack) -> None:
+    """What the engine keeps, text and answers included, is found again, and nothing is blamed."""
+    messages = [{"role": "system", "content": system_prompt("Hadar")}, say("Name part 7.")]
+    for number in range(3):
+        turn = narrow.openai(messages)
+        messages += [{"role": "assistant", "content": turn.text}, say(f"And part {number}?")]
+        assert turn.row["cause"] is None
+    assert turn.measured_reuse > 0.9
+
+
+def test_a_changed_attribution_block(narrow: Stack) -> None:
+    """llama-server itself pins the token of /v1/messages, so the same block goes through the chat route here."""
+    head = "x-anthropic-billing-header: cc_version=2.1.90.aaa; cc_entrypoint=cli; cch={};\n"
+    rules = system_prompt("Izar")
+    narrow.openai([{"role": "system", "content": head.format("11111") + rules}, say("Go.")])
+    changed = narrow.openai([{"role": "system", "content": head.format("22222") + rules}, say("Go.")])
+
+    assert changed.measured_reuse < COLD
+    assert changed.row["cause"] == "client_attribution_token"
+    assert changed.row["diverged_at"] == "system"
+    assert changed.row["lost_tokens"] > 0.7 * changed.prompt
+
+
+def test_tools_in_another_order_are_named_whatever_the_template_does_with_them(narrow: Stack) -> None:
+    system = {"role": "system", "content": system_prompt("Jabbah")}
+    narrow.openai([system, say("Go.")], tools=named("read", "write"))
+    changed = narrow.openai([system, say("Go.")], tools=named("write", "read"))
+    assert changed.row["cause"] == "tool_reorder"
+    assert changed.row["diverged_at"] == "tools[0]"
+
+
+def test_a_late_edit(narrow: Stack) -> None:
+    """Only the last message changed; how much that costs is the engine's affair, and is said if it is much."""
+    system = {"role": "system", "content": system_prompt("Kochab")}
+    first = narrow.openai(
+        [system, say("Name part 7, please."), {"role": "assistant", "content": "Seven."}, say("Next?")]
+    )
+    changed = narrow.openai(
+        [system, say("Name part 7, please."), {"role": "assistant", "content": "Seven."}, say("Other?")]
+    )
+    assert first.prompt > 500
+    assert changed.row["predicted_reuse"] > 0.9
+    assert changed.row["cause"] == "history_rewrite"
+    assert changed.row["diverged_at"] == "messages[3]"
+    costly = changed.measured_reuse < 0.8 * changed.row["predicted_reuse"]
+    assert ("checkpoint_or_window" in codes(narrow, changed)) is costly
