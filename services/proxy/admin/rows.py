@@ -5,6 +5,7 @@ from typing import Any
 from litestar import Request, Router, get
 from litestar.exceptions import ClientException, NotFoundException
 
+from services.proxy.admin.errors import HistoryUnavailable
 from services.proxy.admin.filters import (
     All,
     Cursor,
@@ -86,7 +87,15 @@ def routes(ctx: Parts, history: History) -> Router:
 
 async def row_of(ctx: Parts, history: History, request_id: str) -> dict[str, Any]:
     """A request's row: fresh from this process, else from the history; 404 where there is none."""
-    row = ctx.recent.get(request_id) or await history.ask(_request, request_id)
+    row = ctx.recent.get(request_id)
+    if row is None:
+        # Its last byte may be with the client an instant before its row is written: look again afterwards.
+        try:
+            row = await history.ask(_request, request_id) or ctx.recent.get(request_id)
+        except HistoryUnavailable:
+            row = ctx.recent.get(request_id)
+            if row is None:
+                raise
     if row is None:
         raise NotFoundException("No request of that id is in the history, or it has not ended yet.")
     return row

@@ -1,4 +1,4 @@
-"""What the log leans on fails under a running proxy: no request fails or waits, each has its row (R85, R86)."""
+"""What the log leans on fails under a running proxy: no request fails or waits, each has its row (R85/86)."""
 
 import json
 import os
