@@ -70,6 +70,7 @@ async def place(flow: Flow, parts: Parts) -> None:
     if query.node is None:
         return
     parts.texts.put(prompt, flow.dialect)
+    parts.texts.watch(asyncio.get_running_loop())
     verdict = await _decided(prompt, query, flow.sighting, parts)
     if verdict.parent and any(breaker.precision > 1 for breaker in verdict.breakers):
         marks = await parts.state.marks(verdict.parent.node.id)

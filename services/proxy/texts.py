@@ -4,6 +4,7 @@ It serves one purpose, to show where a prompt broke. It is bounded in bytes and 
 and never leaves the process. What is shared between requests (system prompts, tools, history) is kept once.
 """
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from services.proxy.state.base import HASH_BYTES
 ENTRY_COST = 250  # bytes of the dictionary entry, key and tuple beside the text (sys.getsizeof, CPython 3.11)
 FRESH_S = 60.0  # a conversation's old messages become recent again once in that time, not on every turn
 FRESH_CHAINS = 512
+SWEEP_S = 60.0  # between looks for expired text when nothing arrives
 MARKING_BYTES = 16 << 20  # of block digests: those of some 20,000 messages
 
 
@@ -32,6 +34,7 @@ class Texts:
         self._clock = clock
         self._dialects: dict[str, Dialect] = {}
         self._marking: Marking | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._chains: OrderedDict[bytes, float] = OrderedDict()
         self._held: OrderedDict[bytes, tuple[float, str, bytes]] = OrderedDict()
 
@@ -93,6 +96,16 @@ class Texts:
     def expire(self) -> None:
         """Let go of what is older than the time limit, also while nothing arrives."""
         self._trim(self._clock())
+
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have `expire` called while anything is held, so that text goes in time also when nothing arrives."""
+        if self._timer is None and self._held:
+            self._timer = loop.call_later(min(self.ttl_s, SWEEP_S), self._sweep, loop)
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        self.expire()
+        self.watch(loop)
 
     def _trim(self, now: float) -> None:
         oldest = now - self.ttl_s

@@ -1,5 +1,7 @@
 """The text memory: by content, bounded in bytes and time, and off when it is switched off."""
 
+import asyncio
+
 from services.proxy.prompt import Chunk, Prompt, Section
 from services.proxy.texts import ENTRY_COST, FRESH_S, Texts
 
@@ -109,3 +111,13 @@ def test_a_chunk_evicted_meanwhile_is_taken_in_again_with_its_conversation():
     assert held(texts, "aaaaa") == [False]
     texts.put(prompt("aaaaa", "bbbbb", "fffff"), Shape())
     assert held(texts, "aaaaa", "bbbbb", "fffff") == [True, True, True]
+
+
+async def test_text_goes_in_time_also_when_nothing_arrives():
+    texts = Texts(1 << 20, 0.05, True)
+    texts.put(prompt("old"), Shape())
+    texts.watch(asyncio.get_running_loop())
+    async with asyncio.timeout(5):
+        while len(texts):  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.01)
+    assert texts.bytes == 0
