@@ -35,6 +35,7 @@ def leave(ctx: Context, flow: Flow, body_bytes: int) -> None:
     record.request_bytes = body_bytes
     ctx.outbox.put(record)
     ctx.metrics.observe(record)
+    ctx.recent.put(record)
     ctx.live.leave(flow)
 
 
