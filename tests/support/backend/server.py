@@ -124,6 +124,7 @@ class Backend:
     async def _shut(self) -> None:
         """Stop listening and reset everything, including connections that are just being accepted."""
         if self._server is not None:
+            await asyncio.sleep(0.005)  # asyncio leaks a connection that it accepts for a closed server
             self._server.close()
             self._server = None
         quiet = 0
