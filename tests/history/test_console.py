@@ -255,3 +255,20 @@ def test_readers_do_not_wait_for_a_writer(tmp_path):
     writer.execute("BEGIN IMMEDIATE")
     assert run_sql(url, "SELECT count(*) FROM requests").rows == [[0]]
     writer.close()
+
+
+def test_without_the_right_to_create_roles_all_but_the_console_works(postgres, postgres_url):
+    """A plain owner can migrate; the console then says what is missing, and runs nothing as more."""
+    name = postgres_url.rpartition("/")[2]
+    postgres.run(f"CREATE ROLE plain_{name} LOGIN PASSWORD 'plain'")
+    postgres.run(f"ALTER DATABASE {name} OWNER TO plain_{name}")
+    url = f"postgresql://plain_{name}:plain@127.0.0.1:{postgres.port}/{name}"
+    try:
+        upgrade(url)
+        with pytest.raises(HistoryError, match="metalanchor migrate"):
+            run_sql(url, "SELECT 1")
+        upgrade(postgres_url)
+        assert run_sql(postgres_url, "SELECT count(*) FROM requests").rows == [[0]]
+    finally:
+        postgres.run(f"DROP DATABASE {name} WITH (FORCE)")
+        postgres.run(f"DROP ROLE plain_{name}")
