@@ -152,6 +152,22 @@ def test_a_stopped_proxy_leaves_nothing_open(start_proxy, ollama, valkey):
     assert not list((proxy.folder / "data").glob("spool/*"))
 
 
+def test_a_proxy_stopped_while_redis_hangs(start_proxy, ollama, valkey):
+    """SIGTERM with a frozen Redis ends in time all the same, with every row on disk."""
+    proxy = start_proxy(redis_url=valkey.url)
+    wait_for(lambda: proxy.json("/status")["redis"]["status"] == "up")
+    valkey.freeze()
+    done, _ = send(proxy, 10)
+    started = time.monotonic()
+
+    assert proxy.stop() == 0
+    assert time.monotonic() - started < 5.0
+    valkey.thaw()
+    kept = {row["id"] for row in proxy.rows()} | {row["id"] for row in queued(valkey)}
+    assert set(done) <= kept
+    assert list((proxy.folder / "data" / "journal").iterdir()) == []
+
+
 def test_r89_prompts_and_keys_leave_no_trace(start_proxy, ollama, valkey):
     """A canary in every place a secret may stand is found in no file, key, log or page of ours."""
     proxy = start_proxy(redis_url=valkey.url)
