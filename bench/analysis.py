@@ -1,6 +1,6 @@
 """Analysis of request bodies against one SHA-1 pass over the same bytes; prints ratios.
 
-Bodies are agents' (messages before tools, texts of about 2.5 KB, code or Chinese), from 8 KB to 8 MB. Cold is a
+Bodies are those of agents (messages before tools, texts of some KB, code or Chinese), 8 KB to 8 MB. Cold is a
 body never seen; next is the body of the turn after a known one. Each figure is the median of interleaved
 rounds, in CPU time of the thread: analysis does nothing but compute, and other processes must not count.
 

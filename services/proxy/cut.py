@@ -13,9 +13,12 @@ from typing import TypeVar, cast
 import msgspec
 from msgspec import Raw
 
-from services.proxy.dialects.base import UnparsedError
-
 T = TypeVar("T")
+
+
+class UnparsedError(ValueError):
+    """The body is not JSON, or not the JSON of this route; it is forwarded and logged all the same."""
+
 
 NONE = Raw(b"")
 """Stands for a field that is absent; compared by identity or truth, never decoded."""
@@ -33,20 +36,20 @@ _ESCAPES = re.compile(
 )
 
 
-def decode(decoder: msgspec.json.Decoder[T], raw: Raw | bytes) -> T:
-    """Decode, once more with broken text mended if need be; raises `UnparsedError`."""
+def decode(decoder: msgspec.json.Decoder[T], raw: Raw | bytes, *, halves: bool = False) -> T:
+    """Decode, once more with broken text mended if need be (see `mend`); raises `UnparsedError`."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
         raise UnparsedError("not the JSON of this route") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return _decode_mended(decoder, bytes(raw), error)
+        return _decode_mended(decoder, bytes(raw), error, halves=halves)
     except RecursionError as error:
         raise UnparsedError("nested too deeply") from error
 
 
-def _decode_mended(decoder: msgspec.json.Decoder[T], raw: bytes, error: Exception) -> T:
-    mended = mend(raw)
+def _decode_mended(decoder: msgspec.json.Decoder[T], raw: bytes, error: Exception, *, halves: bool) -> T:
+    mended = mend(raw, halves=halves)
     if mended == raw:
         raise UnparsedError("not JSON") from error
     try:
@@ -55,10 +58,36 @@ def _decode_mended(decoder: msgspec.json.Decoder[T], raw: bytes, error: Exceptio
         raise UnparsedError("not JSON") from again
 
 
-def mend(raw: bytes) -> bytes:
-    """The same JSON with lone surrogates and broken UTF-8 replaced by U+FFFD, as backends read them."""
-    text = _ESCAPES.sub(lambda found: b"\\ufffd" if found[1] else found[0], raw)
-    return text.decode("utf-8", "replace").encode()
+def mend(raw: bytes, *, halves: bool = False) -> bytes:
+    """The same JSON with lone surrogates and broken UTF-8 replaced by U+FFFD, as backends read them.
+
+    With `halves`, lone surrogates become characters that nobody uses instead, for `join_halves`.
+    """
+
+    def replace(found: re.Match[bytes]) -> bytes:
+        if not found[1]:
+            return found[0]
+        return (
+            chr(_HALVES + int(found[1].removeprefix(b"\\u"), 16) - 0xD800).encode() if halves else b"\\ufffd"
+        )
+
+    return _ESCAPES.sub(replace, raw).decode("utf-8", "replace").encode()
+
+
+_HALVES = 0x10F000  # 2,048 code points of the last private plane stand for the surrogates
+_HALF = re.compile("[\U0010f000-\U0010f3ff][\U0010f400-\U0010f7ff]|[\U0010f000-\U0010f7ff]")
+
+
+def join_halves(text: str) -> str:
+    """A text that came in pieces, with characters that were cut into surrogates whole again."""
+    return text if text.isascii() else _HALF.sub(_join, text)
+
+
+def _join(found: re.Match[str]) -> str:
+    if len(found[0]) == 1:
+        return "\ufffd"
+    high, low = (ord(half) - _HALVES for half in found[0])
+    return chr(0x10000 + (high << 10) + (low - 0x400))
 
 
 def members(raw: Raw | bytes) -> dict[str, Raw]:

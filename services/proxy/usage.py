@@ -34,16 +34,16 @@ def measure(outcome: Outcome, dialect: Dialect, backend: Backend) -> Measured:
         source=cached.source if cached else None,
         field=cached.field if cached else None,
         completion_tokens=told.first(*_COMPLETION),
-        load_ms=_milliseconds(told, "load_duration", 1e-6) or _milliseconds(told, *_LM_STUDIO_LOAD),
-        prefill_ms=_milliseconds(told, "timings.prompt_ms", 1.0)
-        or _milliseconds(told, "prompt_eval_duration", 1e-6),
+        load_ms=_milliseconds(told, _LOAD),
+        prefill_ms=_milliseconds(told, _PREFILL),
         uncached_only=_uncached_only(told, backend),
     )
 
 
 _COMPLETION = ("timings.predicted_n", "usage.completion_tokens", "usage.output_tokens", "eval_count",
                "tokens_predicted", "stats.total_output_tokens")  # fmt: skip
-_LM_STUDIO_LOAD = ("stats.model_load_time_seconds", 1e3)
+_LOAD = (("load_duration", 1e-6), ("stats.model_load_time_seconds", 1e3))
+_PREFILL = (("timings.prompt_ms", 1.0), ("prompt_eval_duration", 1e-6))
 
 
 class _Told:
@@ -134,6 +134,10 @@ def _uncached_only(told: _Told, backend: Backend) -> bool:
     return numbers < OLLAMA_COUNTS_ALL or numbers[:3] == OLLAMA_REGRESSION
 
 
-def _milliseconds(told: _Told, field: str, factor: float) -> float | None:
-    number = told.exact(field)
-    return None if number is None else number * factor
+def _milliseconds(told: _Told, fields: tuple[tuple[str, float], ...]) -> float | None:
+    """The first reported of several durations, by field and what it takes to make it milliseconds."""
+    for field, factor in fields:
+        number = told.exact(field)
+        if number is not None:
+            return number * factor
+    return None

@@ -72,7 +72,7 @@ class AnthropicReader:
     def event(self, name: bytes, data: bytes) -> bool:
         """One event; whether it carried generated text, thinking or a tool call."""
         del name
-        event = decode(_decoder, data)
+        event = decode(_decoder, data, halves=True)
         if event.type == "content_block_delta" and event.delta is not None:
             return self._add(event.index, event.delta)
         if event.type == "content_block_start" and event.content_block is not None:

@@ -8,13 +8,10 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from services.proxy.cut import UnparsedError as UnparsedError  # noqa: PLC0414 part of this interface
 from services.proxy.prompt import ChunkKind, Prompt, RequestKind, Section
 
 Family = Literal["openai", "ollama", "anthropic"]
-
-
-class UnparsedError(ValueError):
-    """The body is not JSON, or not the JSON of this route; it is forwarded and logged all the same."""
 
 
 class Reply(msgspec.Struct, kw_only=True):

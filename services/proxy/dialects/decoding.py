@@ -19,51 +19,45 @@ class Decoding:
 
     def __init__(self, encoding: str) -> None:
         self.encoding = encoding.strip().lower()
-        self._inflate = None if self.encoding in ("", "identity") else self._open()
+        self._inflate: zlib._Decompress | None = None
+        self._start = b""
         self._total = 0
-
-    def _open(self) -> "zlib._Decompress":
-        if self.encoding not in ("gzip", "x-gzip", "deflate"):
+        if self.encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
             name = "".join(letter for letter in self.encoding if letter.isalnum())[:16]
             raise UndecodedError(f"encoding_{name or 'unknown'}")
-        return zlib.decompressobj(zlib.MAX_WBITS | 32)
 
     def decode(self, data: bytes) -> bytes:
         """The plain bytes behind these; may be empty."""
-        if self._inflate is None:
+        if self.encoding in ("", "identity"):
             return data
         try:
             plain = self._step(data)
         except zlib.error as error:
-            if self.encoding != "deflate" or self._total:
-                raise UndecodedError("encoding_broken") from error
-            self._inflate = zlib.decompressobj(
-                -zlib.MAX_WBITS
-            )  # servers that send deflate without its header
-            plain = self._raw(data)
+            raise UndecodedError("encoding_broken") from error
         self._total += len(plain)
         if self._total > MAX_TOTAL:
             raise UndecodedError("encoding_too_large")
         return plain
 
-    def _raw(self, data: bytes) -> bytes:
-        try:
-            return self._step(data)
-        except zlib.error as error:
-            raise UndecodedError("encoding_broken") from error
-
     def _step(self, data: bytes) -> bytes:
-        assert self._inflate is not None
         plain = b""
-        if self._inflate.eof and data:
-            self._inflate = self._open()
+        if self._inflate is None:
+            data = self._start + data
+            self._start = data
+            if len(data) < 2:
+                return b""
+            self._inflate = zlib.decompressobj(self._window(data))
         while data:
+            if self._inflate.eof:  # gzip members may follow one another
+                self._inflate = zlib.decompressobj(self._window(data))
             plain += self._inflate.decompress(data, MAX_STEP - len(plain) + 1)
             if len(plain) > MAX_STEP:
                 raise UndecodedError("encoding_too_large")
-            if not self._inflate.eof:
-                break
             data = self._inflate.unused_data.lstrip(b"\0")
-            if data:
-                self._inflate = self._open()  # gzip members may follow one another
         return plain
+
+    def _window(self, start: bytes) -> int:
+        """How zlib is to begin: many servers send deflate without the header that its name implies."""
+        if self.encoding == "deflate" and (start[0] & 15 != 8 or int.from_bytes(start[:2], "big") % 31):
+            return -zlib.MAX_WBITS
+        return zlib.MAX_WBITS | 32

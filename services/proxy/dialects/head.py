@@ -18,7 +18,7 @@ _TEXT = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*')
 
 def head_of(raw: Raw | bytes) -> str:
     """The first characters of a system slice's first text, without decoding all of it; empty if unusual."""
-    data = bytes(memoryview(raw)[: 8 * HEAD_CHARS])
+    data = bytes(memoryview(raw)[: 14 * HEAD_CHARS])  # a character takes 12 bytes at most
     start = _HEAD.match(data)
     if start is None:
         return ""

@@ -46,7 +46,7 @@ class LlamaReader(OpenAIReader):
         """One piece; the last one has `stop` and the counters."""
         if b'"content"' not in data:
             return super().event(name, data)
-        piece = decode(_decoder, data)
+        piece = decode(_decoder, data, halves=True)
         self._finish(piece)
         if piece.content:
             self.keep_text(piece.content)

@@ -117,7 +117,7 @@ class OllamaReader:
     def event(self, name: bytes, data: bytes) -> bool:
         """One line; whether it carried generated text, thinking or a tool call."""
         del name
-        line = cut.decode(_decoder, data)
+        line = cut.decode(_decoder, data, halves=True)
         spoke = self._add(line)
         if cut.is_set(line.error):
             self.outcome.error = error_code(line.error)

@@ -67,7 +67,7 @@ class OpenAIReader:
         if name == b"error":
             self.outcome.error = error_code(data)
             return False
-        answer = decode(_decoder, data)
+        answer = decode(_decoder, data, halves=True)
         spoke = False
         for choice in answer.choices or ():
             if choice.finish_reason:

@@ -141,8 +141,9 @@ def _call(turn: _Turn, heads: tuple[bytes, bytes], call: Function) -> bool:
     except msgspec.DecodeError:
         return False
     else:
-        if text:
-            turn.add(heads[1], text)
+        if not text:
+            return False
+        turn.add(heads[1], text)
     return True
 
 

@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from services.proxy.cut import join_halves
 from services.proxy.dialects.base import Reply
 from services.proxy.dialects.content import encode
 from services.proxy.dialects.normal import digest
@@ -24,11 +25,7 @@ class Part(msgspec.Struct, gc=False):
     @property
     def text(self) -> bytes:
         """All pieces in UTF-8; a character whose two surrogates came in two deltas is whole."""
-        text = "".join(self.pieces)
-        try:
-            return text.encode()
-        except UnicodeEncodeError:
-            return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+        return encode(join_halves("".join(self.pieces)))
 
 
 class ReplyParts:

@@ -67,7 +67,7 @@ class ResponsesReader:
         """One event; whether it carried generated text, reasoning or a tool call."""
         if data[:6] == b"[DONE]":
             return False
-        event = decode(_decoder, data)
+        event = decode(_decoder, data, halves=True)
         key = event.output_index * _STRIDE + event.content_index
         if event.type in _DELTAS:
             text = text_of(event.delta) or ""
