@@ -77,7 +77,7 @@ def _defaults() -> Iterator[str]:
 def commands_text() -> str:
     """The help of each command as it prints it."""
     parts = []
-    with click.Context(cli, info_name="metalanchor") as parent:
+    with click.Context(cli, info_name="metalanchor", **cli.context_settings) as parent:
         for name in COMMANDS:
             command = cli.get_command(parent, name)
             assert command is not None

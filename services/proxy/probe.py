@@ -226,8 +226,8 @@ class BackendWatcher:
     async def run(self) -> None:
         """Watch until cancelled or retired; never raises otherwise."""
         while not self._retired:
+            self._wake.clear()  # before looking: what happens meanwhile is looked at again
             await self.look()
-            self._wake.clear()
             pause = WATCH_UP_S if self._backend.status == "up" else WATCH_DOWN_S
             try:
                 await asyncio.wait_for(self._wake.wait(), pause)
