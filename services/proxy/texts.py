@@ -98,7 +98,7 @@ class Texts:
         self._trim(self._clock())
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have `expire` called while anything is held, so that text goes in time also when nothing arrives."""
+        """Have `expire` called while anything is held: text goes in time also when nothing arrives."""
         if self._timer is None and self._held:
             self._timer = loop.call_later(min(self.ttl_s, SWEEP_S), self._sweep, loop)
 
