@@ -27,6 +27,7 @@ from services.proxy.usage import measure
 __all__ = ["Knowledge", "foresee", "headline", "record_of", "settle", "settled_of"]
 
 QUIET_MS = 600_000  # a call that has not ended after ten minutes is taken for lost, not for running
+OVERLAP_MS = 50  # less than that is rounding, and the end of an answer that its reader had already read
 COLD_SHARE = 0.05  # of a prompt: less predicted reuse than that makes a request cold
 
 
@@ -182,7 +183,7 @@ def _shared_engine(flow: Flow) -> bool:
     calls = flow.sighting.calls if flow.sighting else []
     return any(
         (settled is None and flow.received_at - call.at < QUIET_MS)
-        or (settled is not None and settled.ended > flow.received_at)
+        or (settled is not None and settled.ended - flow.received_at > OVERLAP_MS)
         for call, settled in calls
     )
 
