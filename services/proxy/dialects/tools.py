@@ -54,49 +54,48 @@ def _any(item: Raw) -> tuple[str, Digest]:
     return sections[0].label, digest("tool", sections)
 
 
-class _Function(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class _Plain(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A definition without anything uncommon: OpenAI's function, Anthropic's tool, or the Responses API's."""
+
     name: str
     description: str
-    parameters: Raw
+    parameters: Raw = cut.NONE
+    input_schema: Raw = cut.NONE
+    strict: Raw = cut.NONE
+    type: Literal["function"] = "function"
+    cache_control: Raw = cut.NONE
 
 
 class _ChatTool(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     type: Literal["function"]
-    function: _Function
-
-
-class _MessagesTool(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    name: str
-    description: str
-    input_schema: Raw
-    cache_control: Raw = cut.NONE
+    function: _Plain
 
 
 _plain_chat = msgspec.json.Decoder(_ChatTool)
-_plain_messages = msgspec.json.Decoder(_MessagesTool)
+_plain = msgspec.json.Decoder(_Plain)
 
 
 def _quick(item: Raw) -> tuple[str, Digest] | None:
-    """The hot path for definitions of name, description and schema alone; None for any other."""
+    """The hot path for definitions of name, description and schema; None for any other."""
     try:
-        if b'"function"' in bytes(memoryview(item)[:40]):
-            function = _plain_chat.decode(item).function
-            name, about, schema = function.name, function.description, bytes(function.parameters)
-        else:
-            tool = _plain_messages.decode(item)
-            name, about, schema = tool.name, tool.description, bytes(tool.input_schema)
+        nested = b'"function":' in bytes(memoryview(item)[:40])
+        tool = _plain_chat.decode(item).function if nested else _plain.decode(item)
     except (msgspec.DecodeError, RecursionError):
         return None
-    if not about:
+    schema = bytes(tool.parameters or tool.input_schema)
+    if not tool.description or not schema or (tool.parameters and tool.input_schema):
         return None
-    label, text = name.encode(), about.encode()
+    label, text = tool.name.encode(), tool.description.encode()
     heads = (len(label), label, len(text), text, len(schema), schema)
-    found = sha1(b"tool\n.name n %d\n%b\n.description t %d\n%b\n.parameters j %d\n%b" % heads).digest()
+    out = b"tool\n.name n %d\n%b\n.description t %d\n%b\n.parameters j %d\n%b" % heads
     size = len(label) + len(text) + len(schema)
-    chars = (
-        len(name) + len(about) + (len(schema) if schema.isascii() else len(schema.decode("utf-8", "replace")))
-    )
-    return name, Digest("tool", found, size, wide_from(size, chars), 0)
+    chars = len(tool.name) + len(tool.description)
+    chars += len(schema) if schema.isascii() else len(schema.decode("utf-8", "replace"))
+    if cut.is_set(tool.strict):
+        rest = b'{"strict":%b}' % bytes(tool.strict)
+        out += b"\n j %d\n%b" % (len(rest), rest)
+        size, chars = size + len(rest), chars + len(rest)
+    return tool.name, Digest("tool", sha1(out).digest(), size, wide_from(size, chars), 0)
 
 
 def tools_sections(raw: Raw | bytes) -> list[Section]:
