@@ -129,12 +129,25 @@ def _job(_: Settings) -> Verdict:
 def _backend(settings: Settings) -> Verdict:
     urls: list[str | None] = [b.url for b in settings.backend] or [settings.backend_url]
     if urls == [None]:
+        if served := _served(settings):
+            return served
         choice = local_backend.choose(settings)
         return Verdict("warn" if choice.provisional else "ok", choice.sentence)
     missing = [url for url in urls if url and probe_blocking(url) is None]
     if missing:
         return Verdict("fail", f"{', '.join(missing)} does not answer", "Start it, or correct its address.")
     return Verdict("ok", f"{', '.join(url for url in urls if url)} answers")
+
+
+def _served(settings: Settings) -> Verdict | None:
+    """What a running proxy serves, which says more than what one started now would find."""
+    try:
+        backend = (client.get(settings, "/status") or {}).get("backend") or {}
+    except (Unreachable, Failure):
+        return None
+    about = f"the running proxy serves {backend.get('kind') or 'a server'} at {backend.get('url')}"
+    up = backend.get("status") == "up"
+    return Verdict("ok" if up else "warn", about, "" if up else "Start the model server.")
 
 
 def _stand_in(_: Settings) -> Verdict:

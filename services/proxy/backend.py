@@ -8,7 +8,7 @@ import msgspec
 
 
 class Backend(msgspec.Struct, kw_only=True):
-    """A model server. `kind` and `version` come from probing it, never from its port; None is not yet known."""
+    """A model server. `kind` and `version` come from asking it, never from its port; None is unknown yet."""
 
     name: str
     url: str

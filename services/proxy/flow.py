@@ -23,11 +23,11 @@ Severity = Literal["break", "loss", "risk", "note"]
 class Breaker(msgspec.Struct, kw_only=True):
     """One difference between a request and the one it is compared with.
 
-    `section` is params, tools, system or messages. `change`: edit, added, removed, reorder, model. `offset` is
-    the UTF-8 offset of the first differing character's first byte, `precision` 1 or the block's length.
-    `old`/`new` are the whole section texts where this process has them, `old_role`/`new_role` and `names` what
-    recognisers need; none of these leaves the process. `equal_after` counts bytes of normalised text. `count`
-    is how many messages, blocks or tools were added, removed or moved here.
+    `section` is params, tools, system or messages. `change`: edit, added, removed, reorder, model. `offset`
+    is the UTF-8 offset of the first differing character's first byte, `precision` 1 or the block's length.
+    `old`/`new` are the whole section texts where this process has them, `old_role`/`new_role` and `names`
+    what recognisers need; none of these leaves the process. `equal_after` counts bytes of normalised text.
+    `count` is how many messages, blocks or tools were added, removed or moved here.
     """
 
     section: Literal["params", "tools", "system", "messages"]

@@ -158,7 +158,7 @@ def test_a_killed_one_leaves_nothing_that_stops_the_next(start_up):
 def test_a_stop_while_starting_is_obeyed(start_up):
     """Ctrl-C in the first second leaves no child and no lock."""
     up = start_up()
-    wait_for(lambda: (up.data / "up.lock").exists())
+    wait_for((up.data / "up.lock").exists)
     time.sleep(0.3)
     up.stop()
     again = start_up(port=up.port).serving()

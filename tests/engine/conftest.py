@@ -1,8 +1,8 @@
 """One real llama.cpp with the real small model, and one proxy in front of it, for all tests here."""
 
+import os
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -24,8 +24,9 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("engine")
     model, port = engine.prepare_model(folder), free_port()
     line = [*engine.command(port, model), "--context", str(CONTEXT)]
+    env = {**os.environ, **engine.environment(folder)}
     with (folder / "engine.log").open("wb") as log:
-        process = subprocess.Popen(line, stdout=log, stderr=log, cwd=Path(engine.__file__).parent.parent)
+        process = subprocess.Popen(line, stdout=log, stderr=log, env=env)
     url = f"http://127.0.0.1:{port}"
     try:
         wait_for(lambda: process.poll() is not None or _ready(url), LOAD_S)
