@@ -36,8 +36,9 @@ async def read(receive: Receive, headers: Headers, limit: int, idle_s: float) ->
         await drain(receive, headers)
         raise errors.too_large(limit)
     pieces: list[bytes] = []
-    size = 0
-    async for piece in stream(receive, expected, idle_s):
+    size, more = 0, True
+    while more and size != expected:
+        piece, more = await _next(receive, idle_s)
         size += len(piece)
         if size > limit:
             pieces.clear()
@@ -49,21 +50,24 @@ async def read(receive: Receive, headers: Headers, limit: int, idle_s: float) ->
 
 async def stream(receive: Receive, expected: int | None, idle_s: float) -> AsyncIterator[bytes]:
     """The body's pieces as they arrive. Ends with the last of `expected` bytes."""
-    size = 0
-    while True:
-        try:
-            async with asyncio.timeout(idle_s):
-                message = await receive()
-        except TimeoutError:
-            raise errors.stalled(idle_s) from None
-        if message["type"] == "http.disconnect":
-            raise ClientGoneError
-        piece = message.get("body", b"")
+    size, more = 0, True
+    while more and size != expected:
+        piece, more = await _next(receive, idle_s)
         if piece:
-            yield piece
             size += len(piece)
-        if size == expected or not message.get("more_body"):
-            return
+            yield piece
+
+
+async def _next(receive: Receive, idle_s: float) -> tuple[bytes, bool]:
+    """The next piece and whether more follows. Raises `RefusedError` (408) or `ClientGoneError`."""
+    try:
+        async with asyncio.timeout(idle_s):
+            message = await receive()
+    except TimeoutError:
+        raise errors.stalled(idle_s) from None
+    if message["type"] == "http.disconnect":
+        raise ClientGoneError
+    return message.get("body", b""), message.get("more_body", False)
 
 
 async def drain(receive: Receive, headers: Headers) -> None:

@@ -102,7 +102,7 @@ def test_requests_that_come_while_it_stops_have_rows(start_proxy: StartProxy) ->
     try:
         with proxy.client() as client:
             for _ in range(2000):
-                answered.append(client.request("GET", "/x").ours["request-id"])
+                answered += [client.request("GET", "/x").ours["request-id"]]
     except (OSError, AssertionError):
         pass
     proxy.process.wait(10)
