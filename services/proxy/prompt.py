@@ -34,7 +34,8 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
 
     `index` is the position in the received array (messages only, else -1); `hash` the 20-byte SHA-1 of the
     normalised chunk; `size` its normalised bytes, `wide` those of them that belong to non-ASCII characters
-    (taken as three bytes each); `media` the number of media parts; `raw` the received JSON of it (a JSON value of the dialect's shape).
+    (taken as three bytes each); `media` the number of media parts; `raw` the received JSON of it
+    (a JSON value of the dialect's shape).
     """
 
     kind: ChunkKind
