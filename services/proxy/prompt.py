@@ -1,8 +1,8 @@
 """The dialect-neutral view of a request: chunks in the order in which chat templates render them.
 
 Pure data without I/O. A dialect turns a received body into a `Prompt`; placing, comparing and the causes see
-only what is here. A chunk keeps the received JSON it was cut from (`raw`), so that its sections can be derived
-again when two chunks have to be compared to the byte; nothing else keeps text.
+only what is here. A chunk keeps the received JSON it was cut from (`raw`), so that its sections can be
+derived again when two chunks have to be compared to the byte; nothing else keeps text.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -20,7 +20,7 @@ class Section(NamedTuple):
     `path` continues the chunk's own path: ``""`` or ``.content[1]``, ``.reasoning``, ``.name``,
     ``.tool_calls[0].arguments`` for messages; whole paths such as ``system[0]``, ``tools[2].description``
     or ``params.think`` for the others. `text` is normalised UTF-8; for media the digest of the decoded bytes.
-    `label` groups sections for the comparison (the tool's name, the role of a tool result), never for hashing.
+    `label` groups sections for the comparison (the tool's name, the role of a result), never for hashing.
     """
 
     path: str
@@ -54,7 +54,7 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class Hints(msgspec.Struct, kw_only=True):
-    """What the body says about who sends it; ids are as received and must pass `identity.clean` before use."""
+    """What the body says about who sends it; ids are as received and must pass `identity.clean`."""
 
     prompt_cache_key: str | None = None
     user_id: str | None = None
@@ -81,7 +81,7 @@ class Engine(msgspec.Struct, kw_only=True):
 
 
 class Prompt(msgspec.Struct, kw_only=True):
-    """A request body understood. Hashes are 20 bytes; `prefixes[i]` is P(i+1) of the contract, one a chunk."""
+    """A request body understood. Hashes are 20 bytes; `prefixes[i]` is the contract's P(i+1), one a chunk."""
 
     dialect: str
     kind: RequestKind
