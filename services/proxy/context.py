@@ -99,7 +99,7 @@ async def open_context(settings: Settings) -> Context:
         texts=Texts(settings.state_max_bytes, settings.text_ttl, settings.keep_text),
         estimator=Estimator(),
         speeds=Speeds(),
-        analyser=Analyser(settings.state_max_bytes),
+        analyser=Analyser(settings.state_max_bytes if settings.keep_text else 0, settings.text_ttl),
         outbox=Outbox(settings),
         metrics=Metrics(),
         recent=Recent(),
