@@ -4,6 +4,8 @@ Pure; owns no state. Whatever is not known is None, and a recogniser without its
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from services.proxy.backend import Backend
@@ -29,8 +31,9 @@ class Run(NamedTuple):
         return self.settled.ended if self.settled else self.call.at
 
 
-class Scene(NamedTuple):
-    """One request among the others.
+@dataclass(frozen=True)
+class Scene:
+    """One request among the others. What is derived from the timeline is derived once.
 
     Texts come on demand: `older(path)` are earlier texts of a section from before the parent, newest first;
     `sections(i)` those of the parent's chunk i; `own_sections(kind)` those of this request's chunk of a kind.
@@ -61,18 +64,18 @@ class Scene(NamedTuple):
         """The engine's kind."""
         return engine_kind(self.backend)
 
-    @property
+    @cached_property
     def runs(self) -> list[Run]:
         """All calls on this backend that reached an engine, oldest first."""
         found = (Run(call, settled) for call, settled in self.sighting.calls)
         return [run for run in found if run.settled is None or run.settled.status not in NEVER_RAN]
 
-    @property
+    @cached_property
     def model_runs(self) -> list[Run]:
         """Those of them on this model."""
         return [run for run in self.runs if same_model(run.call.model, self.prompt.model)]
 
-    @property
+    @cached_property
     def since_parent(self) -> list[Run]:
         """Calls on this model that used the engine after the parent did, oldest first."""
         parent = self.parent
