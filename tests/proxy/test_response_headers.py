@@ -77,7 +77,7 @@ def test_each_added_header_has_its_form(wire: Wire, stream: bool) -> None:
     """Ids are UUIDv7, reuse has four decimals, counts are integers; these headers and no others are added."""
     wire.answer(streamed(20) if stream else whole(20))
 
-    answer = wire.proxy.chat(chat(f"forms-{stream}", "hello", stream=stream))
+    answer = wire.proxy.chat(chat(f"forms-{stream}", f"words of forms {stream}", stream=stream))
 
     ours = answer.ours
     assert UUID7.match(ours["request-id"])
