@@ -59,7 +59,12 @@ def main() -> None:
 
 def measure(database, arguments, folder: Path) -> dict:
     """Rows a second of each way, one median over the rounds."""
-    ways = {"bare insert": bare, "job function": job, "worker with queue": worker}
+    ways = {
+        "bare insert": bare,
+        "job function": job,
+        "worker with queue": worker,
+        "job function, per CPU second": job_cpu,
+    }
     rates: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(arguments.rounds):
         for way, run in ways.items():
@@ -95,12 +100,21 @@ def bare(url: str, records: list[Record], _folder: Path) -> float:
 
 
 def job(url: str, records: list[Record], _folder: Path) -> float:
+    return timed_job(url, records, time.perf_counter)
+
+
+def job_cpu(url: str, records: list[Record], _folder: Path) -> float:
+    """CPU seconds of this process alone: what another load on the machine cannot slow down."""
+    return timed_job(url, records, time.process_time)
+
+
+def timed_job(url: str, records: list[Record], clock) -> float:
     batches = [batch_of(records[start : start + BATCH]) for start in range(0, len(records), BATCH)]
     jobs.use(Store(open_engine(url)))
-    started = time.perf_counter()
+    started = clock()
     for batch in batches:
         jobs.persist(batch)
-    seconds = time.perf_counter() - started
+    seconds = clock() - started
     jobs.use(None)
     return seconds
 
@@ -164,10 +178,10 @@ def rows(url: str) -> int:
 
 
 def report(results: dict, arguments) -> None:
-    heads = ("", "bare insert", "job function", "worker", "job/bare", "worker/bare", "target")
+    heads = ("", "bare insert", "job function", "worker", "job/bare", "worker/bare", "job/CPU s", "target")
     print("".join(f"{head:>14}" for head in heads))
     for name, rates in results.items():
-        least, function, whole = rates.values()
+        least, function, whole, cpu = rates.values()
         cells = (
             name,
             least,
@@ -175,6 +189,7 @@ def report(results: dict, arguments) -> None:
             whole,
             round(function / least, 2),
             round(whole / least, 2),
+            cpu,
             TARGETS[name],
         )
         print("".join(f"{cell:>14}" for cell in cells))
@@ -183,7 +198,8 @@ def report(results: dict, arguments) -> None:
             "command": f"python -m bench.worker --records {arguments.records} --rounds {arguments.rounds}",
             "unit": "records per second, median over interleaved rounds",
             "batch": BATCH, "cpus": os.cpu_count(), "python": platform.python_version(),
-            "platform": f"{platform.system()} {platform.machine()}", "targets": TARGETS, "results": results,
+            "platform": f"{platform.system()} {platform.machine()}", "targets": TARGETS,
+            "load_average": [round(load, 1) for load in os.getloadavg()], "results": results,
         }  # fmt: skip
         arguments.json.write_text(json.dumps(document, indent=2) + "\n")
 
