@@ -1,0 +1,74 @@
+"""Who lost the most time, and why: the one question of the first page. Owns no state."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Double, and_, cast, func, select
+
+from services.history.tables import requests
+
+_columns = requests.c
+# Agents and causes at a time; a machine has a dozen of the one and the contract three dozen of the other.
+MOST = 500
+
+
+def losers(connection: Connection, since: datetime) -> list[dict[str, Any]]:
+    """Agents that lost time since then, worst first.
+
+    Each with ``lost_ms``, ``requests`` that lost some, and ``causes``, worst first: ``cause``, ``lost_ms``,
+    ``requests``, and ``worst_id``, the request that lost most by it.
+    """
+    lost = cast(func.sum(_columns.lost_ms), Double)
+    query = (
+        select(
+            _columns.agent, _columns.cause, lost.label("lost_ms"), func.count().label("requests"),
+            func.max(_columns.lost_ms).label("worst_ms"),
+        )
+        .where(_columns.received_at >= since, _columns.lost_ms > 0)
+        .group_by(_columns.agent, _columns.cause)
+        .order_by(lost.desc())
+        .limit(MOST)
+    )  # fmt: skip
+    found: dict[str | None, dict[str, Any]] = {}
+    for row in connection.execute(query).mappings():
+        agent = found.setdefault(
+            row["agent"], {"agent": row["agent"], "lost_ms": 0.0, "requests": 0, "causes": []}
+        )
+        agent["lost_ms"] += row["lost_ms"]
+        agent["requests"] += row["requests"]
+        agent["causes"].append({name: row[name] for name in ("cause", "lost_ms", "requests", "worst_ms")})
+    ordered = sorted(found.values(), key=lambda agent: -agent["lost_ms"])
+    for agent in ordered[:1]:
+        first = agent["causes"][0]
+        first["worst_id"] = _worst(connection, since, agent["agent"], first)
+    return ordered
+
+
+def _worst(
+    connection: Connection, since: datetime, agent: str | None, cause: dict[str, Any]
+) -> str | None:
+    query = select(_columns.id).where(
+        and_(
+            _columns.received_at >= since,
+            _columns.agent.is_not_distinct_from(agent),
+            _columns.cause.is_not_distinct_from(cause["cause"]),
+            _columns.lost_ms == cause["worst_ms"],
+        )
+    )
+    return connection.scalar(query.limit(1))
+
+
+def names(connection: Connection, column: str, most: int = 100) -> list[str]:
+    """The distinct values of an indexed column (agent, model, hit), in order.
+
+    Each is found by one step into the index, so that a million rows cost no more than a few.
+    """
+    value = _columns[column]
+    found: list[str] = []
+    while len(found) < most:
+        query = select(func.min(value))
+        following = connection.scalar(query.where(value > found[-1]) if found else query)
+        if following is None:
+            break
+        found.append(str(following))
+    return found

@@ -1,0 +1,125 @@
+"""Figures over time for charts: requests, reuse, time to first token, losses by cause, in equal steps.
+
+Owns no state. Steps are cut by the database, the same on SQLite and PostgreSQL.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, Connection, Float, Select, and_, case, cast, func, select
+
+from services.history.queries import Filters, narrow
+from services.history.tables import requests
+
+PERCENTILES = (50, 95, 99)
+# Causes drawn one by one; the rest is one line. More colours than this cannot be told apart.
+CAUSES = 6
+
+_columns = requests.c
+
+
+def series(connection: Connection, filters: Filters, step_s: int, until: datetime) -> dict[str, Any]:
+    """Columns of equal length: ``t`` (epoch seconds of each step's start), counts, reuse, TTFT, losses.
+
+    `filters.since` must be set; a step without requests holds None where a figure would be unknown.
+    """
+    assert filters.since is not None
+    first = int(filters.since.timestamp()) // step_s * step_s
+    times = list(range(first, int(until.astimezone(UTC).timestamp()) + 1, step_s))
+    at = {moment: place for place, moment in enumerate(times)}
+    found: dict[str, Any] = {"step_s": step_s, "t": times}
+    for name in ("requests", "predicted_reuse", "measured_reuse"):
+        found[name] = [0 if name == "requests" else None] * len(times)
+    for row in _rows(connection, _totals(connection, filters, step_s)):
+        place = at.get(int(row.pop("step")))
+        if place is not None:
+            for name, value in row.items():
+                found[name][place] = value
+    found["ttft_ms"] = _ttft(connection, filters, step_s, at)
+    found["lost_s"] = _losses(connection, filters, step_s, at)
+    return found
+
+
+def _step(connection: Connection, step_s: int) -> ColumnElement[Any]:
+    """The start of a row's step, in epoch seconds."""
+    if connection.dialect.name == "sqlite":
+        seconds: ColumnElement[Any] = cast(func.strftime("%s", _columns.received_at), BigInteger)
+    else:
+        seconds = cast(func.floor(func.extract("epoch", _columns.received_at)), BigInteger)
+    return (seconds - seconds % step_s).label("step")
+
+
+def _totals(connection: Connection, filters: Filters, step_s: int) -> Select[Any]:
+    step = _step(connection, step_s)
+    known = and_(_columns.prompt_tokens > 0, _columns.cached_tokens.is_not(None))
+    total = func.nullif(func.sum(case((known, _columns.prompt_tokens))), 0)
+    foreseen = and_(known, _columns.predicted_reuse.is_not(None))
+    predicted = func.sum(case((foreseen, _columns.predicted_reuse * _columns.prompt_tokens)))
+    query = select(
+        step,
+        func.count().label("requests"),
+        cast(predicted / func.nullif(func.sum(case((foreseen, _columns.prompt_tokens))), 0), Float).label(
+            "predicted_reuse"
+        ),
+        cast(cast(func.sum(case((known, _columns.cached_tokens))), Float) / total, Float).label(
+            "measured_reuse"
+        ),
+    )
+    return narrow(query, filters).group_by(step)
+
+
+def _ttft(
+    connection: Connection, filters: Filters, step_s: int, at: dict[int, int]
+) -> dict[str, list[float | None]]:
+    step = _step(connection, step_s)
+    value = _columns.ttft_ms
+    ranked = (
+        narrow(
+            select(
+                step,
+                value.label("value"),
+                func.row_number().over(partition_by=step, order_by=value).label("place"),
+                func.count().over(partition_by=step).label("count"),
+            ),
+            filters,
+        )
+        .where(value.is_not(None))
+        .subquery()
+    )
+    cuts = [
+        func.min(case((ranked.c.place * 100 >= ranked.c.count * share, ranked.c.value))).label(f"p{share}")
+        for share in PERCENTILES
+    ]
+    found: dict[str, list[float | None]] = {f"p{share}": [None] * len(at) for share in PERCENTILES}
+    for row in _rows(connection, select(ranked.c.step, *cuts).group_by(ranked.c.step)):
+        place = at.get(int(row["step"]))
+        if place is not None:
+            for name, values in found.items():
+                values[place] = row[name]
+    return found
+
+
+def _losses(
+    connection: Connection, filters: Filters, step_s: int, at: dict[int, int]
+) -> dict[str, list[float]]:
+    """Seconds lost by cause, the worst cause first; what is beyond `CAUSES` is ``other``."""
+    step = _step(connection, step_s)
+    lost = cast(func.sum(_columns.lost_ms), Float).label("lost_ms")
+    query = narrow(select(step, _columns.cause, lost), filters).where(_columns.lost_ms > 0)
+    rows = _rows(connection, query.group_by(step, _columns.cause))
+    totals: dict[str, float] = {}
+    for row in rows:
+        row["cause"] = row["cause"] or "engine_unknown"
+        totals[row["cause"]] = totals.get(row["cause"], 0.0) + row["lost_ms"]
+    named = sorted(totals, key=lambda cause: -totals[cause])[:CAUSES]
+    keys = [*named, "other"] if len(totals) > len(named) else named
+    found = {cause: [0.0] * len(at) for cause in keys}
+    for row in rows:
+        place = at.get(int(row["step"]))
+        if place is not None:
+            found[row["cause"] if row["cause"] in named else "other"][place] += row["lost_ms"] / 1e3
+    return found
+
+
+def _rows(connection: Connection, query: Any) -> list[dict[str, Any]]:
+    return [dict(row) for row in connection.execute(query).mappings()]
