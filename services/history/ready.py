@@ -1,0 +1,123 @@
+"""Ready queries on the history, for the console, the command line and the docs. Pure data.
+
+Each runs unchanged on SQLite and PostgreSQL; a test runs them all.
+"""
+
+from typing import NamedTuple
+
+
+class Ready(NamedTuple):
+    """A query with a name for addresses and commands, and the question it answers."""
+
+    name: str
+    title: str
+    sql: str
+
+
+QUERIES: tuple[Ready, ...] = (
+    Ready(
+        "lost-by-agent",
+        "Which agent lost the most time, and by what?",
+        """SELECT agent, cause, count(*) AS requests,
+       round(sum(lost_ms) / 1000) AS lost_s, sum(lost_tokens) AS lost_tokens
+FROM requests
+WHERE lost_ms > 0
+GROUP BY agent, cause
+ORDER BY lost_s DESC
+LIMIT 50""",
+    ),
+    Ready(
+        "longest-losses",
+        "Which single requests lost the most time?",
+        """SELECT received_at, agent, model, cause, diverged_at, lost_tokens,
+       round(lost_ms / 1000) AS lost_s, id
+FROM requests
+WHERE lost_ms > 0
+ORDER BY lost_ms DESC
+LIMIT 50""",
+    ),
+    Ready(
+        "reuse-by-agent",
+        "How much of its prompts does each agent reuse?",
+        """SELECT agent, count(*) AS requests, sum(prompt_tokens) AS prompt_tokens,
+       sum(cached_tokens) AS cached_tokens,
+       round(100.0 * sum(cached_tokens) / nullif(sum(prompt_tokens), 0)) AS reuse_percent
+FROM requests
+WHERE cached_tokens IS NOT NULL
+GROUP BY agent
+ORDER BY prompt_tokens DESC""",
+    ),
+    Ready(
+        "below-prediction",
+        "Where did the engine reuse less than the text allowed?",
+        """SELECT received_at, agent, model, predicted_tokens, cached_tokens,
+       predicted_tokens - cached_tokens AS missing, cause, id
+FROM requests
+WHERE predicted_tokens > cached_tokens
+ORDER BY missing DESC
+LIMIT 50""",
+    ),
+    Ready(
+        "hits-by-model",
+        "What was seen before, by model?",
+        """SELECT model, hit, count(*) AS requests, round(avg(ttft_ms)) AS mean_ttft_ms
+FROM requests
+WHERE kind = 'generation'
+GROUP BY model, hit
+ORDER BY model, requests DESC""",
+    ),
+    Ready(
+        "by-hour",
+        "How did requests and reuse go, hour by hour?",
+        """SELECT substr(CAST(received_at AS text), 1, 13) AS hour, count(*) AS requests,
+       round(100.0 * sum(cached_tokens) / nullif(sum(prompt_tokens), 0)) AS reuse_percent,
+       round(sum(lost_ms) / 1000) AS lost_s
+FROM requests
+WHERE kind = 'generation'
+GROUP BY substr(CAST(received_at AS text), 1, 13)
+ORDER BY hour DESC
+LIMIT 168""",
+    ),
+    Ready(
+        "sessions",
+        "Which sessions were the longest?",
+        """SELECT session, agent, count(*) AS requests, max(prompt_tokens) AS longest_prompt,
+       round(sum(lost_ms) / 1000) AS lost_s
+FROM requests
+WHERE session IS NOT NULL
+GROUP BY session, agent
+ORDER BY requests DESC
+LIMIT 50""",
+    ),
+    Ready(
+        "shared-system-prompts",
+        "Which system prompts do several sessions share?",
+        """SELECT system_hash, count(*) AS requests, count(DISTINCT session) AS sessions,
+       count(DISTINCT agent) AS agents
+FROM requests
+WHERE system_hash IS NOT NULL
+GROUP BY system_hash
+HAVING count(DISTINCT session) > 1
+ORDER BY requests DESC
+LIMIT 50""",
+    ),
+    Ready(
+        "evictions",
+        "Who took whose place in the engine?",
+        """SELECT taker.agent AS taker, lost.agent AS loser, lost.model, count(*) AS times,
+       round(sum(lost.lost_ms) / 1000) AS lost_s
+FROM requests AS lost JOIN requests AS taker ON taker.id = lost.evicted_by
+GROUP BY taker.agent, lost.agent, lost.model
+ORDER BY lost_s DESC""",
+    ),
+    Ready(
+        "failures",
+        "What failed, and how?",
+        """SELECT agent, backend, status, http_status, error, count(*) AS requests
+FROM requests
+WHERE status <> 'completed'
+GROUP BY agent, backend, status, http_status, error
+ORDER BY requests DESC
+LIMIT 50""",
+    ),
+)
