@@ -57,7 +57,9 @@ async def remember(flow: Flow, ctx: Context) -> None:
     """Leave in the shared state what became of a request; after its answer, off everyone's path."""
     try:
         query = query_of(flow, ctx.settings, ctx.estimator)
-        marks = await asyncio.to_thread(marks_of, flow, ctx)
+        assert flow.prompt is not None
+        small = flow.prompt.request_bytes <= INLINE_BYTES
+        marks = marks_of(flow, ctx) if small else await asyncio.to_thread(marks_of, flow, ctx)
         await ctx.state.settle(query, settled_of(flow, ctx.key), marks)
     except Exception as error:  # noqa: BLE001 see above
         report("remembering a request", error)

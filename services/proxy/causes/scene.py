@@ -73,7 +73,13 @@ class Scene:
     @cached_property
     def model_runs(self) -> list[Run]:
         """Those of them on this model."""
-        return [run for run in self.runs if same_model(run.call.model, self.prompt.model)]
+        model = self.prompt.model
+        return [
+            Run(call, settled)
+            for call, settled in self.sighting.calls
+            if (call.model == model or same_model(call.model, model))
+            and (settled is None or settled.status not in NEVER_RAN)
+        ]
 
     @cached_property
     def since_parent(self) -> list[Run]:
