@@ -108,7 +108,7 @@ def _listens(port: int) -> bool:
 
 @contextlib.contextmanager
 def everything(folder: Path, litellm: str | None) -> Iterator[list[Target]]:
-    """The backend, and each way to it: direct, MetalAnchor with all its parts, nginx and LiteLLM where given."""
+    """The backend and each way to it: direct, MetalAnchor with all parts, nginx, and LiteLLM where given."""
     with contextlib.ExitStack() as stack:
         backend = free_port()
         stack.enter_context(

@@ -100,7 +100,7 @@ async def round_of(
     return out
 
 
-def derived(case: Case, results: dict[str, dict[str, float]]) -> dict[str, float]:
+def derived(results: dict[str, dict[str, float]]) -> dict[str, float]:
     """What the direct way does not explain, and its ratios, within one round."""
     ours, direct = results["metalanchor"], results["direct"]
     out = {"added_us": ours["ttfb_p50_us"] - direct["ttfb_p50_us"]}
@@ -132,7 +132,7 @@ async def measure(targets: list[Target], rounds: int, chosen: str) -> dict[str, 
         await round_of(case, targets, bodies)
         seen = [await round_of(case, targets, bodies) for _ in range(rounds)]
         by_target = {name: medians([r[name] for r in seen]) for name in seen[0]}
-        out[case.name] = {"targets": by_target, "derived": medians([derived(case, r) for r in seen])}
+        out[case.name] = {"targets": by_target, "derived": medians([derived(r) for r in seen])}
         show(case.name, out[case.name])
     return out
 

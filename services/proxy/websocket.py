@@ -141,9 +141,7 @@ async def _to_backend(upstream: ClientConnection, receive: Receive) -> str:
         if message["type"] == "websocket.disconnect":
             code = message.get("code") or NO_STATUS
             if upstream.state is State.CLOSED:
-                await (
-                    asyncio.get_running_loop().create_future()
-                )  # the backend ended it; `_to_client` says how
+                await _never()  # the backend ended it; `_to_client` says how
             with contextlib.suppress(ConnectionClosed):
                 await _close(upstream, code, message.get("reason") or "")
             return "client_cancelled" if code == ABNORMAL else "completed"
@@ -151,7 +149,12 @@ async def _to_backend(upstream: ClientConnection, receive: Receive) -> str:
         try:
             await upstream.send(message["text"] if data is None else data)
         except ConnectionClosed:
-            await asyncio.get_running_loop().create_future()  # `_to_client` tells the client how it ended
+            await _never()  # `_to_client` tells the client how it ended
+
+
+async def _never() -> None:
+    """Leave the ending to the other direction, which cancels this one."""
+    await asyncio.get_running_loop().create_future()
 
 
 async def _close(upstream: ClientConnection, code: int, reason: str) -> None:
@@ -173,7 +176,7 @@ async def _to_client(upstream: ClientConnection, send: Send) -> str:
                 await send({"type": "websocket.send", "bytes": data})
     except ConnectionClosed as error:
         if error.sent is not None and error.rcvd_then_sent is not True:
-            await asyncio.get_running_loop().create_future()  # the client ended it; `_to_backend` says how
+            await _never()  # the client ended it; `_to_backend` says how
         code = upstream.close_code or ABNORMAL
         normal = code != ABNORMAL
         said = {NO_STATUS: 1000, ABNORMAL: INTERNAL}.get(code, code)
