@@ -114,6 +114,7 @@ class Flow(msgspec.Struct, kw_only=True):
     body_at: float | None = None
     sent_at: float | None = None
     answered_at: float | None = None
+    first_byte_at: float | None = None
     relayed_at: float | None = None
     ended_at: float | None = None
     prompt: Prompt | None = None

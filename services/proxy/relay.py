@@ -94,18 +94,24 @@ class Relay:
             except asyncio.CancelledError:
                 step.cancel()
                 raise
+            if step.done() and step.exception() is not None:
+                return data, step
+            if step.done():
+                data += self._taken(step.result())
+            # More may have come, even the end, since the chunk was taken or the wait woken up.
+            data += self._taken(response.available())
             if not step.done():
                 return data, step
-            if step.exception() is not None:
-                return data, step
-            data += self._taken(step.result())
             if response.complete or prompt.stream or len(data) > WHOLE_HOLD_BYTES:
                 return data, None
 
     def _taken(self, data: bytes) -> bytes:
         """Let the tap hear what has arrived, when it arrives."""
-        if data and self._tap is not None:
-            self._tap.feed(data, time.perf_counter())
+        if data:
+            now = time.perf_counter()
+            self._flow.first_byte_at = self._flow.first_byte_at or now
+            if self._tap is not None:
+                self._tap.feed(data, now)
         return data
 
     async def _start(self, data: bytes) -> None:

@@ -102,7 +102,9 @@ def overhead_ms(flow: Flow) -> float | None:
     before = _ms(flow.body_at, flow.sent_at)
     if before is None:
         return None
-    return round(before + (_ms(flow.answered_at, flow.relayed_at) or 0.0), 3)
+    # A head that waits for the backend's first byte of body holds nothing up: that byte is what is waited for.
+    first = flow.answered_at if flow.first_byte_at is None else flow.first_byte_at
+    return round(before + (_ms(first, flow.relayed_at) or 0.0), 3)
 
 
 def _ms(start: float | None, end: float | None) -> float | None:
