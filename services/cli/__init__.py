@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "lineages": ("lineages", "List the conversations that continue one another."),
     "explain": ("explain", "Say why a request did not reuse what it could have."),
     "query": ("query", "Run one read-only SQL statement on the history."),
+    "bench": ("bench", "Run the five scenarios against a model server and measure reuse."),
     "prune": ("prune", "Delete history older than the retention time."),
 }
 

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import IO
 
@@ -33,14 +33,19 @@ STOP_S = 5.0  # children stop within 3 s by contract
 
 
 class Stack:
-    """One running set of processes; `say` gets each sentence a person should read."""
+    """One running set of processes; `say` gets each sentence a person should read.
 
-    def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
+    `environ` is what the children see, where that is not this process's own environment.
+    """
+
+    def __init__(
+        self, settings: Settings, say: Callable[[str], None], environ: Mapping[str, str] | None = None
+    ) -> None:
         self.settings = settings
         self.supervisor = Supervisor(say)
         self._say = say
         self._folder = settings.data_path.absolute()
-        self._env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        self._env = {**(os.environ if environ is None else environ), "PYTHONUNBUFFERED": "1"}
         self._lock: IO[str] | None = None
         self._engine: Child | None = None
         self._proxy: Child | None = None
