@@ -44,6 +44,7 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     request_hash: str | None = None
     raw_hash: str | None = None
     chunk_hashes: str | None = None
+    new_chunks: list[str] | None = None
     hit: str | None = None
     relation: str | None = None
     parent_id: str | None = None

@@ -144,6 +144,7 @@ requests = Table(
     Column("fixes", _json),
     Column("cost_usd", Double),
     Column("savings_usd", Double),
+    Column("new_chunks", _json),
 )
 
 # The questions people ask: a session or a model over time, who else sent this system prompt or these tools,

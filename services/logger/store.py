@@ -31,7 +31,8 @@ SCHEMA_STATES = frozenset({"42P01", "42703"})
 SCHEMA_WORDS = ("no such table", "has no column named", "no such column")
 
 _fields = attrgetter(*COLUMNS)
-_RECEIVED, _CAUSES, _FIXES = (COLUMNS.index(name) for name in ("received_at", "causes", "fixes"))
+_RECEIVED = COLUMNS.index("received_at")
+_DOCUMENTS = tuple(COLUMNS.index(name) for name in ("causes", "fixes", "new_chunks"))
 _encode = msgspec.json.Encoder().encode
 
 
@@ -150,7 +151,7 @@ def row_of(record: Record, *, postgres: bool) -> tuple[Any, ...]:
     values = list(_fields(record))
     received = time_of(record.received_at)
     values[_RECEIVED] = received if postgres else text_of(received)
-    for place in (_CAUSES, _FIXES):
+    for place in _DOCUMENTS:
         if values[place] is not None:
             values[place] = _encode(values[place]).decode().replace("\\u0000", "\\ufffd")
     # PostgreSQL has no NUL in text, and none is meant in any of our names.

@@ -9,6 +9,7 @@ from typing import Any
 
 from services.proxy.dialects import kind_of
 from services.proxy.flow import Cause, Flow, Verdict
+from services.proxy.fresh import new_chunks
 from services.proxy.prompt import Prompt
 from services.record import Record
 
@@ -61,6 +62,7 @@ def record_of(flow: Flow) -> Record:
         _add_prompt(record, flow.prompt)
     if flow.verdict is not None:
         _add_verdict(record, flow.verdict)
+        record.new_chunks = new_chunks(flow)
     _add_answer(record, flow)
     return record
 
@@ -102,7 +104,7 @@ def overhead_ms(flow: Flow) -> float | None:
     before = _ms(flow.body_at, flow.sent_at)
     if before is None:
         return None
-    # A head that waits for the backend's first byte of body holds nothing up: that byte is what is waited for.
+    # A head that waits for the backend's first byte of body holds nothing up: all wait for that byte.
     first = flow.answered_at if flow.first_byte_at is None else flow.first_byte_at
     return round(before + (_ms(first, flow.relayed_at) or 0.0), 3)
 

@@ -1,0 +1,100 @@
+"""What was sent again without being reused: tool calls made twice, and chunks that came back elsewhere.
+
+It owns no state. Both read `new_chunks`, what each request added to its conversation
+(`services.proxy.fresh`); a chunk that is added twice was not at the head of what the engine had.
+"""
+
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, Select, String, case, cast, func, select, true
+from sqlalchemy.dialects.postgresql import JSONB
+
+from services.history.queries import Filters, narrow
+from services.history.tables import requests
+
+# Upper borders of the size classes of messages, in bytes; the last class is open.
+SIZES = (1 << 8, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10)
+
+_columns = requests.c
+Row = dict[str, Any]
+
+
+def repeated_calls(connection: Connection, filters: Filters, limit: int = 20) -> Row:
+    """Tool calls with the same name and arguments: what remembering their results could have saved.
+
+    ``calls`` in all, ``repeated`` of them were made before, ``bytes`` is the size of the results that came
+    again; ``items``, worst first, say how many ``times`` and in how many ``sessions`` each was made.
+    """
+    return _repeats(connection, filters, ("c",), "calls", limit)
+
+
+def moved_chunks(connection: Connection, filters: Filters, limit: int = 20) -> Row:
+    """Messages, system prompts and tools that were new to their place but had been sent before.
+
+    Reuse of anything but prefixes could have saved their ``bytes``; shaped like `repeated_calls`.
+    """
+    return _repeats(connection, filters, ("m", "s", "t", "r"), "chunks", limit)
+
+
+def message_sizes(connection: Connection, filters: Filters) -> list[Row]:
+    """How many messages had up to so many bytes: ``{"up_to": n | None, "count"}``. Each counts once."""
+    entries = _entries(connection, filters, ("m", "r")).subquery()
+    borders = [(entries.c.bytes <= border, place) for place, border in enumerate(SIZES)]
+    place = case(*borders, else_=len(SIZES)).label("place")
+    found = connection.execute(select(place, func.count()).group_by(place))
+    counts = {row[0]: row[1] for row in found}
+    tops: list[int | None] = [*SIZES, None]
+    return [{"up_to": top, "count": counts.get(number, 0)} for number, top in enumerate(tops)]
+
+
+def _repeats(
+    connection: Connection, filters: Filters, letters: tuple[str, ...], name: str, limit: int
+) -> Row:
+    entries = _entries(connection, filters, letters).cte("entries")
+    again = (
+        select(
+            entries.c.kind,
+            entries.c.hash,
+            func.count().label("times"),
+            func.count(entries.c.session.distinct()).label("sessions"),
+            func.max(entries.c.bytes).label("size"),
+            (func.sum(entries.c.bytes) - func.max(entries.c.bytes)).label("bytes"),
+        )
+        .group_by(entries.c.kind, entries.c.hash)
+        .cte("again")
+    )
+    repeated = again.c.times - 1
+    totals = select(func.sum(again.c.times), func.sum(repeated), func.sum(again.c.bytes)).select_from(again)
+    every, more, size = connection.execute(totals).one()
+    listed = select(again).where(again.c.times > 1).order_by(again.c.bytes.desc(), again.c.hash).limit(limit)
+    items = [_plain(row) for row in connection.execute(listed).mappings()]
+    return {name: int(every or 0), "repeated": int(more or 0), "bytes": int(size or 0), "items": items}
+
+
+def _entries(connection: Connection, filters: Filters, letters: tuple[str, ...]) -> Select[Any]:
+    """One row an entry: ``kind``, ``hash``, ``bytes``, ``session``."""
+    base = narrow(select(_columns.session, _columns.new_chunks), filters)
+    base = base.where(_columns.new_chunks.is_not(None))
+    rows = base.cte("added").prefix_with("MATERIALIZED")
+    if connection.dialect.name == "sqlite":
+        unpacked = func.json_each(rows.c.new_chunks)
+    else:
+        unpacked = func.jsonb_array_elements_text(cast(rows.c.new_chunks, JSONB))
+    each = unpacked.table_valued("value", name="each")
+    value = cast(each.c.value, String)
+    kind = func.substr(value, 1, 1)
+    return (
+        select(
+            kind.label("kind"),
+            func.substr(value, 2, 12).label("hash"),
+            cast(func.substr(value, 14), BigInteger).label("bytes"),
+            rows.c.session,
+        )
+        .select_from(rows)
+        .join(each, true())
+        .where(kind.in_(letters))
+    )
+
+
+def _plain(row: Any) -> Row:
+    return {name: value if isinstance(value, str) else int(value) for name, value in row.items()}
