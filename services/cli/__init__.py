@@ -23,7 +23,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "requests": ("requests", "List recorded requests, newest first."),
     "lineages": ("lineages", "List the conversations that continue one another."),
     "explain": ("explain", "Say why a request did not reuse what it could have."),
+    "report": ("report", "Sum up a span of time: hits, reuse, times, losses by cause."),
     "query": ("query", "Run one read-only SQL statement on the history."),
+    "export": ("export", "Write the rows to a Parquet, CSV or JSON lines file."),
     "bench": ("bench", "Run the five scenarios against a model server and measure reuse."),
     "prune": ("prune", "Delete history older than the retention time."),
 }

@@ -1,0 +1,62 @@
+"""Gathers a report: every figure that a person or a program may want of a span of time, as plain data.
+
+It owns no state; the database computes. The shape is that of ``/metalanchor/api/report``.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from services.history import repeats, reports
+from services.history.queries import Filters, narrow
+from services.history.tables import requests
+
+GROUPS = reports.GROUPS
+# Groups beyond these are a long tail that no reader reads; sessions come by the thousand.
+MOST_GROUPS = 100
+SHARERS = 8
+
+
+def document(connection: Connection, filters: Filters, by: str | None = None) -> dict[str, Any]:
+    """The report on the rows that `filters` leave, grouped by one of `GROUPS` or not at all.
+
+    ``total`` is None where there are no rows. Raises `ValueError` for an unknown group.
+    """
+    total = reports.figures(connection, filters)
+    return {
+        "since": _stamp(filters.since),
+        "until": _stamp(filters.until),
+        "made_at": _stamp(datetime.now(UTC)),
+        "by": by,
+        "total": total[0] if total else None,
+        "groups": reports.figures(connection, filters, by)[:MOST_GROUPS] if by else [],
+        "losses": reports.losses(connection, filters),
+        "longest_losses": reports.longest_losses(connection, filters),
+        "hit_rate": reports.hit_rate(connection, filters),
+        "session_lengths": reports.session_lengths(connection, filters),
+        "request_sizes": reports.request_sizes(connection, filters),
+        "message_sizes": repeats.message_sizes(connection, filters),
+        "shared_system_prompts": _shared(connection, filters, "system_hash"),
+        "shared_tools": _shared(connection, filters, "tools_hash"),
+        "repeated_tool_calls": repeats.repeated_calls(connection, filters),
+        "moved_chunks": repeats.moved_chunks(connection, filters),
+    }
+
+
+def _shared(connection: Connection, filters: Filters, name: str) -> list[dict[str, Any]]:
+    """What is sent again and again, and by whom: ``agent_names`` holds up to eight of them."""
+    rows = reports.shared(connection, filters, name)
+    column = requests.c[name]
+    query = narrow(select(column, requests.c.agent).distinct(), filters)
+    query = query.where(column.in_([row["hash"] for row in rows]), requests.c.agent.is_not(None))
+    names: dict[str, list[str]] = {}
+    for found, agent in connection.execute(query.order_by(requests.c.agent)):
+        names.setdefault(found, []).append(agent)
+    return [{**row, "agent_names": names.get(row["hash"], [])[:SHARERS]} for row in rows]
+
+
+def _stamp(value: datetime | None) -> str | None:
+    if value is None:
+        return None
+    return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
