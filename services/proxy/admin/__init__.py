@@ -10,7 +10,7 @@ from litestar.datastructures import ResponseHeader
 from litestar.exceptions import HTTPException
 from litestar.openapi.config import OpenAPIConfig
 
-from services.proxy.admin import health, lineages, pages, reference, rows, sql
+from services.proxy.admin import health, lineages, pages, reference, report, rows, sql
 from services.proxy.admin.errors import HistoryUnavailable, on_bug, on_history, on_http
 from services.proxy.admin.history import History
 from services.proxy.admin.parts import Parts
@@ -34,7 +34,12 @@ HEADERS = {
 def create_admin(ctx: Parts) -> Litestar:
     """The admin application; `ctx` is the process's `Context`."""
     history = History(ctx.settings.database)
-    parts = [rows.routes(ctx, history), lineages.routes(ctx, history), sql.routes(history)]
+    parts = [
+        rows.routes(ctx, history),
+        lineages.routes(ctx, history),
+        sql.routes(history),
+        report.routes(history),
+    ]
     api = Router("/api", route_handlers=parts)
     return Litestar(
         path=PREFIX,
