@@ -15,6 +15,8 @@ pytest_plugins = [
     "tests.support.story",
     "tests.support.valkey",
     "tests.support.admin",  # after those it is made of
+    "tests.support.gallery",
+    "tests.support.browser",
 ]
 
 _cancel_all_tasks = runners._cancel_all_tasks

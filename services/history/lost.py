@@ -44,9 +44,7 @@ def losers(connection: Connection, since: datetime) -> list[dict[str, Any]]:
     return ordered
 
 
-def _worst(
-    connection: Connection, since: datetime, agent: str | None, cause: dict[str, Any]
-) -> str | None:
+def _worst(connection: Connection, since: datetime, agent: str | None, cause: dict[str, Any]) -> str | None:
     query = select(_columns.id).where(
         and_(
             _columns.received_at >= since,

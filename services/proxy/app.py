@@ -6,6 +6,7 @@ in between: that path is what the product is measured by.
 
 import contextlib
 import re
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from litestar import Litestar
 
 from services.proxy import errors
 from services.proxy.admin import create_admin
+from services.proxy.admin.login import Door, wants_page
 from services.proxy.context import Context, Destination, close_context, open_context
 from services.proxy.departure import Receive
 from services.proxy.entry import Scope
@@ -37,6 +39,7 @@ class Gate:
     def __init__(self, ctx: Context, admin: Litestar) -> None:
         self._ctx, self._admin = ctx, admin
         self._guard = Guard(ctx.settings)
+        self._door = Door(ctx.key, ctx.settings.token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -58,20 +61,37 @@ class Gate:
 
     async def _serve_own(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            scope["headers"] = self._admit_own(scope)
+            headers = self._admit_own(scope)
         except RefusedError as error:
-            await _refuse(error, scope, send)
+            if error.status == 401 and wants_page(scope.get("method", ""), scope["headers"]):
+                await _send_to_login(scope, send)
+            else:
+                await _refuse(error, scope, send)
             return
+        scope["headers"] = headers
         await self._admin(scope, receive, send)  # type: ignore[arg-type]
 
     def _admit_own(self, scope: Scope) -> Headers:
         """The headers of a request that may use our own routes, without the token."""
-        self._guard.check_host(scope["headers"])
-        self._guard.check_origin(scope["headers"])
-        headers = self._guard.admit(scope["headers"])
+        headers = scope["headers"]
+        self._guard.check_host(headers)
+        self._guard.check_origin(headers)
+        if self._door.opens(scope.get("method", ""), scope["raw_path"], headers, time.time()):
+            headers = self._guard.strip(headers)
+        else:
+            headers = self._guard.admit(headers)
         if scope["type"] != "http" or not PLAIN.match(scope["raw_path"]):
             raise RefusedError(404, "not_found", "There is no such route.")
         return headers
+
+
+async def _send_to_login(scope: Scope, send: Send) -> None:
+    """Where a browser finds the form; it comes back to a page of ours, or to the first."""
+    path: bytes = scope["raw_path"]
+    target = b"/metalanchor/login" + (b"?next=" + path if PLAIN.match(path) else b"")
+    headers = [(b"location", target), (b"cache-control", b"no-store"), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 303, "headers": headers})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _refuse(error: RefusedError, scope: Scope, send: Send) -> None:

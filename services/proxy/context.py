@@ -12,6 +12,7 @@ import msgspec
 
 from services.proxy.admin.metrics import Metrics
 from services.proxy.admin.recent import Recent
+from services.proxy.admin.strips import Strips
 from services.proxy.analysis import Analyser
 from services.proxy.backend import Backend, backend_name
 from services.proxy.endings import Endings
@@ -57,6 +58,7 @@ class Context(msgspec.Struct, kw_only=True):
     outbox: Outbox
     metrics: Metrics
     recent: Recent
+    strips: Strips
     explanations: Explanations
     endings: Endings
     live: Live
@@ -103,6 +105,7 @@ async def open_context(settings: Settings) -> Context:
         outbox=Outbox(settings),
         metrics=Metrics(),
         recent=Recent(),
+        strips=Strips(),
         explanations=Explanations(settings.text_ttl, enabled=settings.keep_text),
         endings=Endings(),
         live=Live(),

@@ -36,6 +36,7 @@ def leave(ctx: Context, flow: Flow, body_bytes: int) -> None:
     ctx.outbox.put(record)
     ctx.metrics.observe(record)
     ctx.recent.put(record)
+    ctx.strips.put(flow)
     ctx.live.leave(flow)
 
 

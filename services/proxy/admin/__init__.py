@@ -10,9 +10,10 @@ from litestar.datastructures import ResponseHeader
 from litestar.exceptions import HTTPException
 from litestar.openapi.config import OpenAPIConfig
 
-from services.proxy.admin import health, lineages, pages, reference, report, rows, sql
+from services.proxy.admin import events, health, lineages, pages, reference, report, rows, sql
 from services.proxy.admin.errors import HistoryUnavailable, on_bug, on_history, on_http
 from services.proxy.admin.history import History
+from services.proxy.admin.pages import trends
 from services.proxy.admin.parts import Parts
 
 __all__ = ["create_admin"]
@@ -26,7 +27,8 @@ CSP = (
 HEADERS = {
     "Content-Security-Policy": CSP,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # Not `no-referrer`: browsers then call a form's origin `null`, which is refused.
+    "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 
@@ -39,11 +41,17 @@ def create_admin(ctx: Parts) -> Litestar:
         lineages.routes(ctx, history),
         sql.routes(history),
         report.routes(history),
+        *trends.data_routes(history),
     ]
     api = Router("/api", route_handlers=parts)
     return Litestar(
         path=PREFIX,
-        route_handlers=[health.routes(ctx, history), api, pages.routes(ctx, history)],
+        route_handlers=[
+            health.routes(ctx, history),
+            events.routes(ctx, history),
+            api,
+            pages.routes(ctx, history),
+        ],
         openapi_config=OpenAPIConfig(
             title="MetalAnchor",
             version=version("metalanchor"),

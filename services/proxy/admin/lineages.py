@@ -38,7 +38,7 @@ def routes(ctx: Parts, history: History) -> Router:
         found = await ctx.state.overview(MOST)
         items = describe(found.lineages, ctx.backends, time.time_ns() // 1_000_000)
         items.sort(key=lambda item: item["last_request"], reverse=True)
-        return await _with_hits(_page(items, lambda item: str(item["last_request"]), cursor, limit), history)
+        return await with_hits(_page(items, lambda item: str(item["last_request"]), cursor, limit), history)
 
     @get("/shared", summary="System prompts and tool lists that requests share, and who sends them")
     async def list_shared(
@@ -123,7 +123,7 @@ def _taker(live: Live, scope: str) -> dict[str, Any]:
     return {"request": node.id, "agent": node.agent, "session": session}
 
 
-async def _with_hits(page: dict[str, Any], history: History) -> dict[str, Any]:
+async def with_hits(page: dict[str, Any], history: History) -> dict[str, Any]:
     """Add what the history knows of each latest request; without a database these stay unknown."""
     ids = [item["last_request"] for item in page["items"]]
     try:

@@ -5,9 +5,12 @@ from typing import Protocol
 
 from services.proxy.admin.metrics import Metrics
 from services.proxy.admin.recent import Recent
+from services.proxy.admin.strips import Strips
 from services.proxy.backend import Backend
 from services.proxy.explain import Explanations
+from services.proxy.live import Live
 from services.proxy.outbox import Outbox
+from services.proxy.speed import Speeds
 from services.proxy.state.base import State
 from services.settings import Settings
 
@@ -42,3 +45,19 @@ class Parts(Protocol):
     @property
     def backends(self) -> Sequence[Backend]:
         """The model servers, the first one being the default."""
+
+    @property
+    def strips(self) -> Strips:
+        """How the latest prompts were made up."""
+
+    @property
+    def live(self) -> Live:
+        """The flows under way."""
+
+    @property
+    def speeds(self) -> Speeds:
+        """How fast each model prefills."""
+
+    @property
+    def key(self) -> bytes:
+        """The installation key."""

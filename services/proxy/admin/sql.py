@@ -26,9 +26,14 @@ def routes(history: History) -> Router:
 
     @post("/sql", status_code=200, summary="One read-only SQL statement on the history")
     async def run(data: Question) -> dict[str, Any]:
-        return await history.run(_run, history.url, data, limit_s=data.timeout_s + GRACE_S)
+        return await ask(history, data)
 
     return Router("/", route_handlers=[run], tags=["history"])
+
+
+async def ask(history: History, question: Question) -> dict[str, Any]:
+    """The answer: ``columns``, ``rows``, ``truncated``. Raises `ClientException` or `HistoryUnavailable`."""
+    return await history.run(_run, history.url, question, limit_s=question.timeout_s + GRACE_S)
 
 
 def _run(url: str, question: Question) -> dict[str, Any]:

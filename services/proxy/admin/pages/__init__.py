@@ -1,62 +1,43 @@
-"""The pages: rendered here, with their own style sheet; nothing inline, nothing from elsewhere."""
+"""The pages: rendered here, with their own style sheet and scripts; nothing is inline or from elsewhere."""
 
-from pathlib import Path
 from typing import Any
 
-import jinja2
-from litestar import Response, Router, get
-from litestar.exceptions import NotFoundException
-from litestar.params import Parameter
+from litestar import Request, Response, Router
+from litestar.exceptions import HTTPException
 
 from services.proxy.admin.errors import HistoryUnavailable
-from services.proxy.admin.health import status_of
 from services.proxy.admin.history import History
-from services.proxy.admin.pages.words import ago, count, milliseconds, percent
+from services.proxy.admin.login import Door
+from services.proxy.admin.pages import console, gate, health, lineages, now, one, trends
+from services.proxy.admin.pages.site import Site
 from services.proxy.admin.parts import Parts
 
-FOLDER = Path(__file__).parent
-ASSETS = {"style.css": "text/css"}
-ROWS = 50
+# A form of ours holds a token or a statement.
+LARGEST_FORM = 256 << 10
 
 
 def routes(ctx: Parts, history: History) -> Router:
     """The page routes and their assets."""
-    environment = _environment()
+    site = Site(Door(ctx.key, ctx.settings.token))
 
-    @get("/", summary="Overview", media_type="text/html")
-    async def overview() -> Response[str]:
-        rows, problem = await _latest(history)
-        status = await status_of(ctx, history)
-        page = environment.get_template("overview.html").render(rows=rows, problem=problem, status=status)
-        return Response(page, media_type="text/html")
+    def on_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[str]:
+        return site.page(request, "error", status=error.status_code, message=error.detail)
 
-    @get("/assets/{name:str}", summary="Style sheets of the pages", include_in_schema=False)
-    async def asset(name: str = Parameter(max_length=40)) -> Response[bytes]:
-        if name not in ASSETS:
-            raise NotFoundException("No such asset.")
-        return Response((FOLDER / name).read_bytes(), media_type=ASSETS[name])
+    def on_history(request: Request[Any, Any, Any], error: HistoryUnavailable) -> Response[str]:
+        return site.page(request, "error", status=503, message=str(error))
 
-    return Router("/", route_handlers=[overview, asset], tags=["pages"])
-
-
-async def _latest(history: History) -> tuple[list[dict[str, Any]], str | None]:
-    try:
-        return await history.ask(_rows), None
-    except HistoryUnavailable as error:
-        return [], str(error)
-
-
-def _rows(connection: Any) -> list[dict[str, Any]]:
-    from services.history import queries  # noqa: PLC0415  # not before somebody looks
-
-    found = queries.list_requests(connection, queries.Filters(kind="generation"), None, ROWS)
-    items: list[dict[str, Any]] = found["items"]
-    return items
-
-
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
+    return Router(
+        "/",
+        route_handlers=[
+            *now.routes(ctx, history, site),
+            *one.routes(ctx, history, site),
+            *lineages.routes(ctx, history, site),
+            *trends.routes(history, site),
+            *console.routes(history, site),
+            *health.routes(ctx, history, site),
+            *gate.routes(site),
+        ],
+        exception_handlers={HTTPException: on_http, HistoryUnavailable: on_history},
+        request_max_body_size=LARGEST_FORM,
+        tags=["pages"],
     )
-    environment.filters.update(percent=percent, ms=milliseconds, count=count, ago=ago)
-    return environment
