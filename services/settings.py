@@ -164,6 +164,12 @@ def _masked(url: str) -> str:
     return f"{scheme}{separator}***@{rest.rpartition('@')[2]}" if "@" in rest else url
 
 
+def config_file(environ: Mapping[str, str] | None = None) -> Path | None:
+    """The ``metalanchor.toml`` that `load` reads from here, as an absolute path; None where there is none."""
+    found = _find_file(os.environ if environ is None else environ)
+    return found.absolute() if found else None
+
+
 def _find_file(env: Mapping[str, str]) -> Path | None:
     named = env.get(PREFIX + "CONFIG")
     if named:

@@ -53,7 +53,7 @@ def test_every_dependency_has_its_reason():
     assert named == wanted
 
 
-@pytest.mark.parametrize("lock", ["runtime", "test", "engine"])
+@pytest.mark.parametrize("lock", ["runtime", "proxy", "worker", "test", "engine"])
 def test_lock_files_carry_hashes_and_no_addresses(lock: str):
     """Every pinned package has hashes, and no line names a registry."""
     text = (ROOT / "requirements" / f"{lock}.txt").read_text("utf-8")

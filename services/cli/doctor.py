@@ -8,27 +8,18 @@ import resource
 import sys
 import tempfile
 from collections.abc import Callable
-from typing import NamedTuple
 
 import click
 
-from services import engine, local_backend, private_redis
-from services.cli import client
+from services import engine, local_backend
+from services.cli import client, stores
 from services.cli.errors import Failure, Unreachable
 from services.cli.output import as_json, print_json, print_rows
+from services.cli.verdict import Verdict
 from services.proxy.probe import probe_blocking
 from services.settings import Settings, load
 
 FILES_LOW = 1024  # a proxied stream takes two; a handful of agents with their probes stays below this
-REDIS_OLDEST = (6, 2)
-
-
-class Verdict(NamedTuple):
-    """`level` is ok, warn or fail; `about` what was seen, `advice` the next step where there is one."""
-
-    level: str
-    about: str
-    advice: str = ""
 
 
 @click.command()
@@ -73,46 +64,6 @@ def _files(_: Settings) -> Verdict:
             "warn", f"{soft} open files allowed", "`metalanchor up` raises it; else: ulimit -n 8192"
         )
     return Verdict("ok", f"{soft} open files allowed, at most {hard}")
-
-
-def _database(settings: Settings) -> Verdict:
-    from services.history.engine import HistoryError, sqlite_path  # noqa: PLC0415
-    from services.history.migrate import current, newest  # noqa: PLC0415
-
-    try:
-        file = sqlite_path(settings.database)
-        if file is not None and not file.exists():
-            return Verdict("warn", f"{file} does not exist yet", "`metalanchor up` or `metalanchor migrate`")
-        have, need = current(settings.database), newest()
-    except HistoryError as error:
-        return Verdict("fail", str(error), "Start the database, or correct METALANCHOR_DATABASE_URL.")
-    if have != need:
-        return Verdict("fail", f"schema {have or 'none'}, needed {need}", "metalanchor migrate")
-    return Verdict("ok", f"schema {have}")
-
-
-def _redis(settings: Settings) -> Verdict:
-    if settings.redis_url is None:
-        server = private_redis.find_server()
-        if server:
-            return Verdict("ok", f"`up` starts {server}")
-        return Verdict("fail", "no server program", "Install valkey, or set METALANCHOR_REDIS_URL.")
-    import redis  # noqa: PLC0415
-
-    connection = redis.Redis.from_url(settings.redis_url, socket_timeout=2, socket_connect_timeout=2)
-    try:
-        info = connection.info()
-    except redis.RedisError as error:
-        return Verdict("fail", f"{type(error).__name__}", "Start Redis, or correct METALANCHOR_REDIS_URL.")
-    finally:
-        connection.close()
-    version = str(info.get("valkey_version") or info["redis_version"])
-    if tuple(int(part) for part in version.split(".")[:2]) < REDIS_OLDEST:
-        return Verdict("fail", f"version {version}", "Use Redis 6.2 or newer, or Valkey.")
-    policy = str(info.get("maxmemory_policy", "noeviction"))
-    if policy.startswith("allkeys"):
-        return Verdict("warn", f"version {version}, {policy} may evict queued rows", "Use volatile-lru.")
-    return Verdict("ok", f"version {version}")
 
 
 def _job(_: Settings) -> Verdict:
@@ -173,8 +124,9 @@ CHECKS: dict[str, Callable[[Settings], Verdict]] = {
     "python": _python,
     "data folder": _data_folder,
     "open files": _files,
-    "redis": _redis,
-    "database": _database,
+    "redis": stores.redis,
+    "database": stores.database,
+    "worker": stores.worker,
     "job": _job,
     "backend": _backend,
     "stand-in": _stand_in,
