@@ -77,16 +77,21 @@ def explain_of(flow: Flow, *, excerpts: bool = True) -> dict[str, Any]:
 
 
 def observed_of(measured: Measured | None) -> dict[str, Any]:
-    """The measured side: figures with their source; None is unreported."""
+    """The measured side: figures with their source; None is unreported.
+
+    `counts_uncached_only` is there, and true, where the prompt count is known to leave cached tokens out.
+    """
     known = measured or Measured()
     total, cached = known.prompt_tokens, known.cached_tokens
     reuse = round(cached / total, 4) if cached is not None and total else None
+    flag = {"counts_uncached_only": True} if known.uncached_only else {}
     return {
         "prompt_tokens": total,
         "cached_tokens": cached,
         "source": known.source,
         "confidence": known.confidence,
         "reuse": reuse,
+        **flag,
     }
 
 

@@ -144,7 +144,8 @@ def _prompt_continues(request: Request, old: Node) -> bool:
     )
     if not then or not here:
         return request.node.session is not None and request.node.session == old.session
-    return begins(then[0], here[0]) or _over_half(then, here)
+    kept = begins(then[0], here[0]) or _over_half(then, here)
+    return kept or _holds_later_half(then[0], here[0])
 
 
 def _near(request: Request, old: Node) -> bool:
@@ -178,6 +179,11 @@ def _kept(old: Piece, new: Piece) -> int:
     return where.offset + where.suffix
 
 
+def _holds_later_half(old: Piece, new: Piece) -> bool:
+    """Whether the later half of a text is in a newer one, changed at its head and grown at its end."""
+    return old.text is not None and new.text is not None and old.text[old.size // 2 :] in new.text
+
+
 def _switched(request: Request, sighting: Sighting) -> Call | None:
     """The latest call of this conversation to another model, where this one goes on with it."""
     if request.call.side:
@@ -197,8 +203,8 @@ def _carried_over(request: Request, call: Call) -> bool:
     node, now = request.node, request.call
     if call.side:
         return False
-    if node.session is not None and call.session == node.session:
-        return True
+    if node.session is not None and call.session is not None:
+        return call.session == node.session
     if now.first is None or call.first != now.first:
         return False
     if now.system is not None and call.system == now.system:

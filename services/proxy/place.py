@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from services.proxy.escapes import readable
 from services.proxy.flow import Flow, Verdict
 from services.proxy.identity import WEAK_SOURCES
 from services.proxy.outline import outline
@@ -167,7 +168,8 @@ def _is_side(prompt: Prompt) -> bool:
     if limit is not None and 0 < limit <= _SIDE_TOKENS and prompt.system_hash is None:
         return True
     raws = [chunk.raw for chunk in prompt.chunks if chunk.kind != "params"]
-    return any(_SIDE.search(raw[:_SIDE_WINDOW]) or _SIDE.search(raw[-_SIDE_WINDOW:]) for raw in raws)
+    ends = (part for raw in raws for part in (raw[:_SIDE_WINDOW], raw[-_SIDE_WINDOW:]))
+    return any(_SIDE.search(readable(bytes(part))) for part in ends)
 
 
 def _hex(digest: bytes | None) -> str | None:

@@ -16,19 +16,24 @@ from services.proxy.pieces import Piece, same
 TELLING = 64  # bytes of description and parameters that two different tools hardly share
 
 _TOOL = re.compile(r"tools\[(\d+)\]")
+_NESTED = re.compile(r"tools\[\d+\]\.(?=tools\[)")
 
 
 class Tool(NamedTuple):
-    """One top-level tool; `name` is made unique when a list holds the same name twice."""
+    """One tool of a list; `name` is made unique when a list holds the same name twice.
+
+    `nested` are the pieces of the tools inside it, with paths as if they were a list of their own.
+    """
 
     name: str
     place: int
     pieces: list[Piece]
+    nested: list[Piece]
 
     @property
     def size(self) -> int:
         """Bytes of its sections."""
-        return sum(piece.size for piece in self.pieces)
+        return sum(piece.size for piece in self.pieces) + sum(piece.size for piece in self.nested)
 
     def below(self, piece: Piece) -> str:
         """A section's path without the tool's position, so that moved tools can be compared."""
@@ -47,8 +52,17 @@ def tools_of(pieces: Sequence[Piece]) -> list[Tool]:
         label = next((piece.label for piece in groups[index] if piece.label), "")
         seen[label] += 1
         name = label if label and seen[label] == 1 else f"{label}#{seen[label]}"
-        tools.append(Tool(name, index, groups[index]))
+        tools.append(Tool(name, index, *_parted(groups[index])))
     return tools
+
+
+def _parted(pieces: list[Piece]) -> tuple[list[Piece], list[Piece]]:
+    """A tool's own pieces, and those of the tools inside it."""
+    if not any(".tools[" in piece.path for piece in pieces):
+        return pieces, []
+    own = [piece for piece in pieces if not _NESTED.match(piece.path)]
+    nested = [p._replace(path=_NESTED.sub("", p.path, count=1)) for p in pieces if _NESTED.match(p.path)]
+    return own, nested
 
 
 def compare_tools(old: Sequence[Piece], new: Sequence[Piece], after: int) -> list[Breaker]:
@@ -87,7 +101,21 @@ class _Behind:
 
 
 def _edits(old: Tool, new: Tool) -> list[Breaker]:
-    """Section by section; `equal_after` only counts the tool's own bytes so far."""
+    """Section by section, then what it holds; `equal_after` only counts the tool's own bytes so far."""
+    if old.nested or new.nested:
+        return [*_own_edits(old, new), *_nested_edits(old, new)]
+    return _own_edits(old, new)
+
+
+def _nested_edits(old: Tool, new: Tool) -> list[Breaker]:
+    """The lists of tools inside two tools compared like the lists they stand in."""
+    found = compare_tools(old.nested, new.nested, 0)
+    for breaker in found:
+        breaker.path = f"tools[{new.place}].{breaker.path}"
+    return found
+
+
+def _own_edits(old: Tool, new: Tool) -> list[Breaker]:
     then = {old.below(piece): piece for piece in old.pieces}
     here = {new.below(piece): piece for piece in new.pieces}
     equal = {path for path, piece in here.items() if path in then and same(then[path], piece)}
@@ -103,6 +131,7 @@ def _edits(old: Tool, new: Tool) -> list[Breaker]:
         else:
             where = f"tools[{new.place}]{path}"
             found.append(whole("tools", where, then.get(path), here.get(path), rest))
+            found[-1].change = found[-1].change if path else "edit"  # the rest of a tool is no tool
     for breaker in found:
         breaker.names = (new.name,)
     return found[::-1]
@@ -134,8 +163,8 @@ def _renamed(before: Sequence[Tool], now: Sequence[Tool]) -> dict[str, str]:
 
 
 def _same_but_name(old: Tool, new: Tool) -> bool:
-    then = {old.below(p): p for p in old.pieces if p.kind != "name"}
-    here = {new.below(p): p for p in new.pieces if p.kind != "name"}
+    then = {old.below(p): p for p in [*old.pieces, *old.nested] if p.kind != "name"}
+    here = {new.below(p): p for p in [*new.pieces, *new.nested] if p.kind != "name"}
     if then.keys() != here.keys() or sum(piece.size for piece in here.values()) < TELLING:
         return False
     return all(same(then[path], here[path]) for path in here)

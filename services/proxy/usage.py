@@ -27,16 +27,20 @@ class _Cached(NamedTuple):
 def measure(outcome: Outcome, dialect: Dialect, backend: Backend) -> Measured:
     """The engine's own account of one answer."""
     told = _Told(outcome.reported, trust_start=backend.kind != "ollama")
+    uncached_only = _uncached_only(told, backend)
+    total = _prompt_tokens(told, dialect)
     cached = _believed(_cached(told, dialect), dialect, backend)
+    if cached and total is not None and cached.tokens > total and not uncached_only:
+        cached = None  # more than there was: whatever it counts, it is not this
     return Measured(
-        prompt_tokens=_prompt_tokens(told, dialect),
+        prompt_tokens=total,
         cached_tokens=cached.tokens if cached else None,
         source=cached.source if cached else None,
         field=cached.field if cached else None,
         completion_tokens=told.first(*_COMPLETION),
         load_ms=_milliseconds(told, _LOAD),
         prefill_ms=_milliseconds(told, _PREFILL),
-        uncached_only=_uncached_only(told, backend),
+        uncached_only=uncached_only,
     )
 
 
@@ -60,7 +64,7 @@ class _Told:
         number = self._reported.get(field)
         if number is None and self._trust_start:
             number = self._reported.get(f"message_start.{field}")
-        return None if number is None else int(number)
+        return int(number) if number is not None and number >= 0 and number == int(number) else None
 
     def exact(self, field: str) -> float | None:
         return self._reported.get(field)
@@ -73,6 +77,7 @@ def _cached(told: _Told, dialect: Dialect) -> _Cached | None:
     """The first source that reports cached tokens, in the contract's order."""
     fields = (
         ("timings", "timings.cache_n"),
+        ("timings", "prompt_progress.cache"),
         ("usage", "usage.prompt_tokens_details.cached_tokens"),
         ("usage", "usage.prompt_cache_hit_tokens"),
         ("responses", "usage.input_tokens_details.cached_tokens"),
@@ -82,7 +87,7 @@ def _cached(told: _Told, dialect: Dialect) -> _Cached | None:
     )
     for source, field in fields:
         tokens = told.get(field)
-        if tokens is not None and tokens >= 0:
+        if tokens is not None:
             return _Cached(source, field, tokens)
     return None
 
@@ -113,6 +118,7 @@ def _prompt_tokens(told: _Told, dialect: Dialect) -> int | None:
         "usage.input_tokens",
         "prompt_eval_count",
         "tokens_evaluated",
+        "prompt_progress.total",
         "stats.input_tokens",
     )
 

@@ -10,6 +10,7 @@ from services.proxy.causes.hunks import edit_of
 from services.proxy.causes.prose import change_of, is_blank, recognise
 from services.proxy.causes.scene import Scene
 from services.proxy.causes.schema import equal_parsed
+from services.proxy.escapes import readable
 from services.proxy.flow import Breaker, Cause, Severity
 from services.proxy.prompt import Chunk
 from services.proxy.state.base import HASH_BYTES
@@ -64,7 +65,10 @@ def compaction(scene: Scene, first: Breaker) -> Cause | None:
 
 
 def _summarises(came: list[Chunk], tail: int) -> bool:
-    return any(chunk.size >= SUMMARY or SUMMARY_WORDS.search(chunk.raw) for chunk in came[:2]) or tail > 0
+    return (
+        any(chunk.size >= SUMMARY or SUMMARY_WORDS.search(readable(chunk.raw)) for chunk in came[:2])
+        or tail > 0
+    )
 
 
 def _old_hashes(scene: Scene) -> list[bytes]:
@@ -93,7 +97,7 @@ def _code(scene: Scene, breaker: Breaker) -> tuple[str, dict[str, Any]]:
     known = "transient_block_removed" if _is_transient(scene, breaker) else _volatile(scene, breaker)
     if known:
         return known, {}
-    if breaker.old_role == "tool" and breaker.deleted > breaker.inserted and breaker.change != "added":
+    if breaker.kind != "name" and breaker.old_role == "tool" and breaker.deleted > breaker.inserted:
         return "tool_result_pruned", {"delta_bytes": breaker.inserted - breaker.deleted}
     return "history_rewrite", {}
 

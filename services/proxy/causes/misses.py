@@ -13,6 +13,7 @@ from services.proxy.flow import Cause
 MINIMUM = 16  # tokens; engines re-evaluate the last token, and some a block of 16, in any case
 EXACT_SLACK = 0.05  # of the parent's own token count: what tokenising a joint differently may move
 ESTIMATE_SLACK = 0.15  # of an estimate
+INFERRED_SLACK = 0.35  # of what was inferred from time: fixed costs of a request look like prefill
 TAIL = 64  # tokens; a generation prompt with an empty think block has under a dozen
 SUFFIX_SLACK = 2  # tokens below the parent's own count that already betray a differing generation prompt
 GRANULES = {"vllm": 16, "openai": 128, "ds4": 2_048}  # tokens a block; BACKENDS: vLLM default, OpenAI, ds4
@@ -50,8 +51,10 @@ def shortfall(scene: Scene) -> int:
         return 0  # it failed, was given up or still runs: nobody knows what the engine kept of it
     tokens, counted = expected(scene)
     missing = tokens - cached
-    if missing <= max(MINIMUM, tokens * (EXACT_SLACK if counted else ESTIMATE_SLACK)):
-        return missing if counted and _suffix_differs(scene, missing) else 0
+    inferred = scene.measured is not None and scene.measured.source == "inferred_ttft"
+    slack = INFERRED_SLACK if inferred else EXACT_SLACK if counted else ESTIMATE_SLACK
+    if missing <= max(MINIMUM, tokens * slack):
+        return missing if counted and not inferred and _suffix_differs(scene, missing) else 0
     return missing
 
 

@@ -123,6 +123,7 @@ def respelt(scene: Scene, before: Sequence[int], now: Sequence[int]) -> list[Cau
 
 LEAST_MEDIA = 24  # characters of the shortest data URL or base64 worth telling from a word
 ID_KEYS = (b'"id"', b'"tool_call_id"', b'"tool_use_id"', b'"call_id"')
+CALL_MARKS = (b'"tool_calls"', b'"tool_use"')  # where a plain id is a call's; that of an item is nobody's
 ID_ENDING = b'id"'
 MOST_IDS = 64  # of one message; more calls in one turn are not seen
 
@@ -130,7 +131,7 @@ MOST_IDS = 64  # of one message; more calls in one turn are not seen
 def _ids(raw: bytes) -> list[bytes]:
     """The values that stand behind id keys."""
     found: list[bytes] = []
-    for key in ID_KEYS:
+    for key in ID_KEYS if any(mark in raw for mark in CALL_MARKS) else ID_KEYS[1:]:
         at = raw.find(key)
         while at >= 0 and len(found) < MOST_IDS:
             start = raw.find(b'"', at + len(key))

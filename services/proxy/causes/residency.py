@@ -12,6 +12,9 @@ from services.proxy.causes.scene import Run, Scene, same_model
 from services.proxy.flow import Cause
 
 KEEP_ALIVE_S = 300.0  # Ollama's default; a backend with another is caught by its reported load time
+LEAST_IDLE_S = (
+    10.0  # no server ships with a shorter idle time; one that was set per call is known by the call
+)
 LOADED_MS = 250.0  # Ollama reports 10 to 100 ms for a model that is ready; reading the smallest takes longer
 OVERSIZE = 1.25  # estimate over context from which a cut is said: estimates of known models err by under 10 %
 OPTION_ORDER = (
@@ -79,7 +82,10 @@ def unloaded(scene: Scene) -> Cause | None:
     if kept >= 0 and gap_s > kept:
         return _unload("idle_timeout", gap_s, kept, setter.call.id if setter else last.call.id)
     if scene.parent is not None and _was_loaded(scene) and not _other_models(scene):
-        return _unload("idle_timeout", gap_s, None, last.call.id)
+        default = (
+            setter is None and gap_s > LEAST_IDLE_S
+        )  # the server's own idle time is known to nobody here
+        return _unload("idle_timeout" if default else None, gap_s, kept if setter else None, None)
     return None
 
 
@@ -152,6 +158,7 @@ def _other_models(scene: Scene) -> bool:
     return any(run.call.at > at and not same_model(run.call.model, scene.prompt.model) for run in scene.runs)
 
 
-def _unload(reason: str, gap_s: float, kept: float | None, request: str) -> Cause:
+def _unload(reason: str | None, gap_s: float, kept: float | None, request: str | None) -> Cause:
+    """The cause; `reason` is None where only the load is proven, as when someone restarted the server."""
     detail = {"reason": reason, "gap_s": round(gap_s, 1), "keep_alive_s": kept, "by_request": request}
     return Cause(code="model_unloaded", severity="loss", detail=detail)

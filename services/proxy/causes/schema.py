@@ -7,7 +7,7 @@ import msgspec
 
 from services.proxy.flow import Breaker, Cause
 
-_TOOL = re.compile(r"tools\[\d+\]")
+_TOOL = re.compile(r"tools\[\d+\](?:\.tools\[\d+\])*")
 _PLAIN = re.compile(r"[A-Za-z0-9_.:-]{1,32}\Z")
 _decoder = msgspec.json.Decoder()
 UNREADABLE = object()
@@ -63,7 +63,7 @@ def _tool(path: str) -> str:
 
 def _is_real(breaker: Breaker) -> bool:
     """Whether a tool's breaker is more than description text or key order."""
-    if breaker.change == "reorder" or breaker.path == _tool(breaker.path):
+    if breaker.change != "edit" and breaker.path == _tool(breaker.path):
         return False
     if breaker.path.endswith(".description"):
         return False

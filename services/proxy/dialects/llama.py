@@ -62,11 +62,13 @@ class LlamaReader(OpenAIReader):
     def _finish(self, piece: _Piece) -> None:
         outcome = self.outcome
         if piece.prompt_progress:
-            outcome.progress = progress_of(counters("p", piece.prompt_progress)) or outcome.progress
+            told = counters("prompt_progress", piece.prompt_progress)
+            outcome.reported |= told
+            outcome.progress = progress_of(told) or outcome.progress
         if piece.timings:
             outcome.reported |= counters("timings", piece.timings)
         if piece.stop:
             outcome.terminal = True
             outcome.finish_reason = (piece.stop_type or "")[:64] or None
-            told = ((name, getattr(piece, name)) for name in _COUNTS)
-            outcome.reported |= {name: float(count) for name, count in told if count is not None}
+            counts = ((name, getattr(piece, name)) for name in _COUNTS)
+            outcome.reported |= {name: float(count) for name, count in counts if count is not None}

@@ -131,17 +131,20 @@ class OpenAIReader:
         if answer.stats:
             outcome.reported |= counters("stats", answer.stats)
         if answer.prompt_progress:
-            outcome.progress = progress_of(counters("p", answer.prompt_progress)) or outcome.progress
+            told = counters("prompt_progress", answer.prompt_progress)
+            outcome.reported |= told
+            outcome.progress = progress_of(told) or outcome.progress
         if is_set(answer.error):
             outcome.error = error_code(answer.error)
 
 
 def progress_of(found: dict[str, float]) -> tuple[int, int] | None:
     """Prompt tokens done and to do, cached ones left out of both, from llama-server's ``prompt_progress``."""
-    if "p.total" not in found or "p.processed" not in found:
+    done, total = found.get("prompt_progress.processed"), found.get("prompt_progress.total")
+    if done is None or total is None:
         return None
-    cached = found.get("p.cache", 0)
-    return int(found["p.processed"] - cached), int(found["p.total"] - cached)
+    cached = found.get("prompt_progress.cache", 0)
+    return int(done - cached), int(total - cached)
 
 
 def _add_call(parts: ReplyParts, key: int, function: _FunctionDelta) -> bool:
