@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("status", "Say whether each part is up, or show the settings."),
     "doctor": ("doctor", "Check this installation and say what to do about each fault."),
     "env": ("env", "Print the line that points an agent at the proxy."),
+    "top": ("top", "Show what is under way and what has just ended, live."),
     "requests": ("requests", "List recorded requests, newest first."),
     "lineages": ("lineages", "List the conversations that continue one another."),
     "explain": ("explain", "Say why a request did not reuse what it could have."),
