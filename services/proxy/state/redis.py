@@ -1,34 +1,31 @@
-"""Owns the connection to the Redis that all proxies of an installation share.
+"""Owns the connection to the Redis that all proxies of an installation share, and when it is used.
 
 Every call goes to this process's own memory too, and its answer stands in when Redis does not answer in time.
-Redis work runs in tasks of its own: a request that is cancelled cuts no conversation with Redis short, so no
-reply can ever reach the wrong reader.
 """
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Coroutine
 from importlib.resources import files
 from typing import Any
 
-import msgspec
-from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio import ConnectionPool
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import RedisError
 
 from services.proxy.key import fingerprint
 from services.proxy.state import layout
 from services.proxy.state.base import Marks, Node, Overview, Query, Settled, Sighting
 from services.proxy.state.breaker import Breaker
+from services.proxy.state.link import SILENT_S, Link
 from services.proxy.state.local import LocalState
 from services.proxy.state.merge import merge
 
 BUDGET_S = 0.04  # what a request waits for `place`; with that for marks it is the contract's 50 ms
 MARKS_BUDGET_S = 0.01
-SOCKET_S = 1.0  # a connection that is silent for so long is closed; nobody waits for it by then
-CONNECTIONS = 16  # each carries some thousand requests a second; more only help a hung server to hang more
+CLOSE_S = 1.0  # how long `close` waits for pending writes
 SIGHT_S = 60.0  # between looks at who else uses this Redis
 STRANGER_S = 86_400
 START_S = 0.5  # how long `start` waits for the first probe, so that the first request finds Redis in use
@@ -42,18 +39,17 @@ class RedisState:
         self.breaker = Breaker()
         self._name = fingerprint(key)
         self._strangers: list[str] = []
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._link: Link | None = None
+        self._links: set[Link] = set()
         self._watch: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._probed = asyncio.Event()
         self._script = files(__package__).joinpath("script.lua").read_bytes()
         self._sha = layout.sha(self._script)
-        self._opened: asyncio.Future[None] | None = None
-        self._redis: Any = Redis.from_pool(
-            BlockingConnectionPool.from_url(
-                url, protocol=2, socket_timeout=SOCKET_S, socket_connect_timeout=SOCKET_S, timeout=SOCKET_S,
-                max_connections=CONNECTIONS, retry=Retry(NoBackoff(), 0), client_name="metalanchor-proxy",
-            )
+        # Makes connections, and holds none.
+        self._pool = ConnectionPool.from_url(
+            url, protocol=2, socket_timeout=SILENT_S, socket_connect_timeout=SILENT_S,
+            retry=Retry(NoBackoff(), 0), client_name="metalanchor-proxy",
         )  # fmt: skip
 
     async def start(self) -> None:
@@ -65,28 +61,31 @@ class RedisState:
 
     async def close(self) -> None:
         """Finish pending writes within a second and let go of connections."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=1.0)
-        for task in [*self._tasks, *([self._watch] if self._watch else [])]:
-            task.cancel()
+        if self._link is not None:
+            await self._link.written(CLOSE_S)
+        if self._watch is not None:
+            self._watch.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await task
-        await self._redis.aclose()
+                await self._watch
+        for link in list(self._links):
+            await link.close()
+        self._links.clear()
 
     async def place(self, query: Query) -> Sighting:
         """Look up and register a request, atomically."""
         own = await self.local.place(query)
-        if not self.breaker.closed:
+        link = self._link
+        if link is None:
             return own
         timeline = self.local.timeline(query.backend)
         known = "".join([past.node.id for past in own.candidates if past.node.lineage])
         arguments = layout.place(query, self.local.max_bytes, timeline.cursor, known)
-        reply = await self._within(BUDGET_S, self._run(arguments))
+        reply = await self._within(BUDGET_S, link.ask(*self._run(arguments)))
         if reply is None:
             return own
         answer = layout.answer(reply)
         timeline.catch_up(answer.events, answer.cursor)
-        return merge(answer.sighting, own, timeline.before(query.call.id))
+        return merge(answer.sighting, own, timeline.before(query.call.id) if answer.events else own.calls)
 
     async def adopt(self, node: Node) -> None:
         """Store the lineage that was decided for a registered node; Redis follows in the background."""
@@ -103,14 +102,17 @@ class RedisState:
     async def marks(self, request_id: str) -> Marks | None:
         """The block digests of an earlier request, if they are still there."""
         own = await self.local.marks(request_id)
-        if own is not None:
+        if own is not None or self._link is None:
             return own
-        raw = await self._within(MARKS_BUDGET_S, self._redis.hget(layout.node_key(request_id), "m"))
+        raw = await self._within(MARKS_BUDGET_S, self._link.ask(b"HGET", layout.node_key(request_id), b"m"))
         return layout.marks(raw) if raw else None
 
     async def overview(self, limit: int) -> Overview:
         """Live lineages and shared parts, at most `limit` of each; this process's own when Redis is away."""
-        reply = await self._within(SOCKET_S, self._run([b"overview", limit]), trips=False)
+        reply = None
+        if self._link is not None:
+            asked = self._link.ask(*self._run([b"overview", limit]))
+            reply = await self._within(SILENT_S, asked, trips=False)
         return layout.overview(reply) if reply is not None else await self.local.overview(limit)
 
     def status(self) -> dict[str, Any]:
@@ -125,54 +127,46 @@ class RedisState:
             )
         return shown
 
-    async def _within(self, budget_s: float, work: Coroutine[Any, Any, Any], *, trips: bool = True) -> Any:
-        """The result of `work`, or None when Redis is not asked, fails, or is late; never cancels it."""
-        opened = self._opened
-        if opened is None or opened.done():
-            work.close()
-            return None
-        task = self._spawn(work)
-        await asyncio.wait((task, opened), timeout=budget_s, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done() and not opened.done():
-            await asyncio.sleep(0)  # a reply may have come in with the timer, where the loop itself was late
-            await asyncio.sleep(0)
-        if task.done():
-            return task.result()
+    async def _within(self, budget_s: float, asked: "asyncio.Future[Any]", *, trips: bool = True) -> Any:
+        """The reply, or None when Redis fails or is late; a late one opens the breaker where it `trips`."""
+        late = asyncio.get_running_loop().call_later(budget_s, self._late, asked, trips, 2)
+        try:
+            return await asked
+        finally:
+            late.cancel()
+
+    def _late(self, asked: "asyncio.Future[Any]", trips: bool, turns: int) -> None:
+        """The time is up; but a reply may have come in with the timer, where the loop itself was late."""
+        if asked.done():
+            return
+        if turns:
+            asyncio.get_running_loop().call_soon(self._late, asked, trips, turns - 1)
+            return
         if trips:
             self._trip("slow")
-        return None
+        if not asked.done():
+            asked.set_result(None)
 
     def _later(self, arguments: list[Any]) -> None:
-        if self.breaker.closed:
-            self._spawn(self._run(arguments))
+        if self._link is not None:
+            self._link.tell(*self._run(arguments))
 
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.create_task(self._guarded(work), name="redis-work")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    async def _guarded(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Redis's answer, or None after an error, which opens the breaker."""
-        try:
-            return await work
-        except (RedisError, OSError, TimeoutError, msgspec.DecodeError) as error:
-            self._trip(type(error).__name__)
-            return None
+    def _run(self, arguments: list[Any]) -> tuple[Any, ...]:
+        """A call of the script."""
+        return (b"EVALSHA", self._sha, 1, layout.BASE, *arguments)
 
     def _trip(self, reason: str) -> None:
-        if self.breaker.closed:
+        """Ask no more; whoever waits beside the one that failed goes on at once."""
+        link, self._link = self._link, None
+        if link is not None:
             self.breaker.fail(reason)
-            if self._opened is not None:
-                self._opened.set_result(None)  # whoever waits beside the one that failed goes on at once
+            link.end(reason)
             self._wake.set()
 
-    async def _run(self, arguments: list[Any]) -> Any:
-        """The script, loaded again where Redis has lost it."""
-        try:
-            return await self._redis.execute_command("EVALSHA", self._sha, 1, layout.BASE, *arguments)
-        except NoScriptError:
-            return await self._redis.execute_command("EVAL", self._script, 1, layout.BASE, *arguments)
+    def _ended(self, link: Link) -> None:
+        """A connection is of no more use."""
+        if link is self._link:
+            self._trip(link.reason or "")
 
     async def _watching(self) -> None:
         """Probe while open; while closed, look now and then who else is there."""
@@ -189,30 +183,43 @@ class RedisState:
 
     async def _probe(self) -> None:
         """A write and a read, as a request would need them, in the time a request would have."""
-        task = asyncio.create_task(self._sign())
-        await asyncio.wait((task,), timeout=BUDGET_S if self.breaker.opened else START_S)
-        if not task.done():
-            task.cancel()
+        link, held = self._link, self._link is not None
         try:
-            await task
-        except asyncio.CancelledError:
-            self.breaker.fail("slow")
-            current = asyncio.current_task()
-            if current is not None and current.cancelling():
-                raise
-        except (RedisError, OSError, TimeoutError) as error:
-            self.breaker.fail(type(error).__name__)
+            async with asyncio.timeout(BUDGET_S if self.breaker.opened else START_S):
+                link = link or await self._connect()
+                await self._sign(link)
+        except TimeoutError:
+            self._unfit(link, "slow", held=held)
+        except (RedisError, OSError) as error:
+            reason = link.reason if link is not None else None
+            self._unfit(link, reason or type(error).__name__, held=held)
         else:
-            if self._opened is None or self._opened.done():
-                self._opened = asyncio.get_running_loop().create_future()
+            self._link = link
             self.breaker.succeed()
 
-    async def _sign(self) -> None:
+    def _unfit(self, link: Link | None, reason: str, *, held: bool) -> None:
+        """A probe failed, over the connection in use, which may have been noticed already, or a new one."""
+        if held:
+            self._trip(reason)
+            return
+        self.breaker.fail(reason)
+        if link is not None:
+            link.end(reason)
+
+    async def _connect(self) -> Link:
+        connection: AbstractConnection = self._pool.make_connection()  # type: ignore[no-untyped-call]
+        link = await Link.open(connection, self._script, self._ended)
+        self._links = {other for other in self._links if not other.gone} | {link}
+        return link
+
+    async def _sign(self, link: Link) -> None:
         """Leave this installation's name, and see which others have been here within a day."""
         now = int(time.time())
-        await self._redis.execute_command("HSET", layout.INSTALLATIONS, self._name, now)
-        there = await self._redis.execute_command("HGETALL", layout.INSTALLATIONS)
-        seen = dict(zip(there[::2], there[1::2], strict=True)) if isinstance(there, list) else there
+        link.tell(b"HSET", layout.INSTALLATIONS, self._name, now)
+        there = await link.ask(b"HGETALL", layout.INSTALLATIONS)
+        if there is None:
+            raise RedisError(link.reason)
+        seen = dict(zip(there[::2], there[1::2], strict=True))
         self._strangers = [
             name.decode()
             for name, at in seen.items()

@@ -105,7 +105,7 @@ async def test_a_redis_that_misbehaves_on_the_wire(valkey, make_state, mode):
         assert state.status()["mode"] == "redis"
         relay.mode = mode
         if mode == "refuse":
-            await state._redis.connection_pool.disconnect()
+            await state._link.close()
         await check_goes_on_alone(state)
         relay.mode = "pass"
         await back(state)
@@ -168,7 +168,7 @@ async def test_two_processes_share_one_state(valkey, make_state):
     query = make_query(session="s", tools="T")
     await one.place(query)
     await one.adopt(msgspec.structs.replace(query.node, lineage=query.node.id))
-    await asyncio.gather(*one._tasks)
+    await one._link.written(1.0)
     sighting = await two.place(make_query(session="s", tools="T"))
     assert (sighting.system_seen, sighting.tools_seen, sighting.exact_seen) == (True, True, True)
     assert [past.node.lineage for past in sighting.candidates] == [query.node.id]

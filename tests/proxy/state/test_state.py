@@ -70,8 +70,7 @@ async def settle(state, query, marks=None, **more):
 async def landed(state):
     """Background writes are in Redis."""
     if isinstance(state, RedisState):
-        for task in list(state._tasks):
-            await task
+        await state._link.written(1.0)
 
 
 def ids(sighting):
