@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from services.evidence.conversation import Conversation, encoded
-from services.evidence.exchange import Reply, send
+from services.evidence.exchange import ExchangeError, Reply, send
 from services.evidence.scenarios import Book, Scenario
 
 COLD_TWINS = 2
@@ -57,6 +57,7 @@ class Runner:
         self._pair_every = max(4, sum(s.requests for s in book.scenario) // PAIRS)
         self._count = 0
         self._pairs = 0
+        self._server: str | None = None
 
     def run(self) -> list[Sample]:
         """All scenarios; raises `ExchangeError` when the backend refuses."""
@@ -98,6 +99,9 @@ class Runner:
         headers = {**self._target.proxy_headers, "X-MetalAnchor-Session": talk.session}
         reply = send(self._target.proxy, self._bytes(talk), headers)
         row = self._row(reply.request_id)
+        self._server = self._server or row.get("backend")
+        if row and row["backend"] != self._server:
+            raise ExchangeError(f"the proxy has moved from {self._server} to {row['backend']} meanwhile")
         return reply, Sample(talk.scenario.name, role, number, turn, None, reply.ttft_ms, row)
 
     def _directly(self, talk: Conversation, role: Role, number: int, turn: int) -> tuple[Reply, Sample]:

@@ -113,7 +113,8 @@ async def open_app(settings: Settings) -> AsyncIterator[tuple[Gate, Context]]:
     try:
         admin = create_admin(ctx)
         async with admin.lifespan():
-            ctx.spawn(leave_stand_in(ctx))
+            if settings.embedded_engine != "always":  # else it was asked for, and is no makeshift
+                ctx.spawn(leave_stand_in(ctx))
             yield Gate(ctx, admin), ctx
     finally:
         await close_context(ctx, STOP_S)

@@ -1,12 +1,16 @@
 """A whole run against a scripted llama-server, through a real proxy process and directly."""
 
 import json
+from unittest import mock
 
 import pytest
 
 from services.cli import run
-from services.evidence.exchange import ExchangeError, send
-from tests.support.backend import Backend, Engine, Llama, Reply, as_json
+from services.evidence.exchange import ExchangeError, Reply, send
+from services.evidence.runner import Runner, Target
+from services.evidence.scenarios import load
+from tests.support.backend import Backend, Engine, Llama, as_json
+from tests.support.backend import Reply as Scripted
 from tests.support.proxy import StartProxy
 
 pytestmark = pytest.mark.process
@@ -60,6 +64,18 @@ def test_a_backend_that_refuses_ends_the_run(running, backend: Backend, capsys):
     assert "HTTP 500" in capsys.readouterr().err
 
 
+def test_a_server_that_changes_under_way_ends_the_run():
+    """Figures of two engines are no figures."""
+    rows = iter([{"backend": "a:1"}, {"backend": "b:2"}])
+    target = Target("", "", "m", lambda _: next(rows), {}, {})
+    runner = Runner(target, load(0.1, 0.2, "E"), 1, "s", told=lambda _: None)
+    with (
+        mock.patch("services.evidence.runner.send", return_value=Reply(request_id="1")),
+        pytest.raises(ExchangeError, match="from a:1 to b:2"),
+    ):
+        runner.run()
+
+
 def test_no_such_scenario(capsys):
     """Wrong usage."""
     assert run(["bench", "--scenarios", "X"]) == 2
@@ -68,7 +84,7 @@ def test_no_such_scenario(capsys):
 def test_a_stream_with_an_error_inside(backend: Backend):
     """Is no measurement."""
     data = b'data: {"error": {"message": "out of memory"}}\n\n'
-    backend.answer(Reply(writes=[(0.0, data)], framing="chunked"))
+    backend.answer(Scripted(writes=[(0.0, data)], framing="chunked"))
     with pytest.raises(ExchangeError, match="out of memory"):
         send(backend.url, b"{}", {})
 
@@ -81,7 +97,7 @@ def test_the_first_token_is_text_reasoning_or_a_call(backend: Backend):
     writes = [
         (0.0 if n == 0 else 0.2, b"data: %s\n\n" % json.dumps(e).encode()) for n, e in enumerate(events)
     ]
-    backend.answer(Reply(writes=writes, framing="chunked"))
+    backend.answer(Scripted(writes=writes, framing="chunked"))
     reply = send(backend.url, b"{}", {})
     assert reply.ttft_ms >= 150
     assert (reply.text, reply.calls) == ("", [])

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from services.proxy import moving
+from services.proxy import app, moving
 from services.proxy.context import open_destination
 from services.proxy.probe import Found
-from services.settings import BackendSetting
+from services.settings import BackendSetting, Settings
 
 
 class Context(SimpleNamespace):
@@ -79,3 +79,19 @@ async def _end(ctx: Context) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Litestar's, about its own style
+@pytest.mark.parametrize(("setting", "leaves"), [("auto", True), ("never", True), ("always", False)])
+async def test_a_stand_in_that_was_asked_for_is_kept(setting, leaves, tmp_path, monkeypatch):
+    """`METALANCHOR_EMBEDDED_ENGINE=always` means it, whatever else appears on this machine."""
+    started = asyncio.Event()
+
+    async def leave(_: object) -> None:
+        started.set()
+
+    monkeypatch.setattr(app, "leave_stand_in", leave)
+    settings = Settings(embedded_engine=setting, data_dir=str(tmp_path), backend_url="http://127.0.0.1:9")
+    async with app.open_app(settings):
+        await asyncio.sleep(0.05)
+        assert started.is_set() is leaves
