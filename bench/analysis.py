@@ -1,10 +1,12 @@
 """Analysis of request bodies against one SHA-1 pass over the same bytes; prints ratios.
 
 Bodies are those of agents (messages before tools, texts of some KB, code or Chinese), 8 KB to 8 MB. Cold is a
-body never seen; next is the body of the turn after a known one. Each figure is the median of interleaved
-rounds, in CPU time of the thread: analysis does nothing but compute, and other processes must not count.
+body never seen; next is the body of the turn after a known one; place is what follows that: its text is put
+aside, and it is compared with the turn before and judged (without the time of the shared state). Each figure
+is the median of interleaved rounds, in CPU time of the thread: analysis does nothing but compute, and other
+processes must not count.
 
-    python bench/analysis.py [--rounds N] [--out bench/results/analysis.json]
+    python -m bench.analysis [--rounds N] [--out bench/results/analysis.json]
 """
 
 import argparse
@@ -17,9 +19,11 @@ from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
+from bench._placing import Placing
 from services.proxy.analysis import Analyser
 from services.proxy.dialects import for_route
 from services.proxy.dialects.base import Dialect
+from services.proxy.prompt import Prompt
 
 ROUTES = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 SIZES = {"8 KB": 8 << 10, "100 KB": 100 << 10, "1 MB": 1 << 20, "8 MB": 8 << 20}
@@ -122,14 +126,16 @@ def timed(work: Callable[[], object]) -> float:
     return time.thread_time() - start
 
 
-def round_of(dialect: Dialect, parent: bytes, body: bytes) -> tuple[float, float, float]:
-    """One round: SHA-1, cold, next turn, over the same bytes, in seconds."""
+def round_of(dialect: Dialect, parent: bytes, body: bytes) -> tuple[float, float, float, float]:
+    """One round: SHA-1, cold, next turn, over the same bytes, and placing the turn, in seconds."""
     warm = Analyser(256 << 20)
-    warm.read(dialect, parent, "bench")
+    placing = Placing(dialect)
+    placing.first(warm.read(dialect, parent, "bench"))
     hashing = timed(lambda: sha1(body).digest())
     cold = timed(lambda: Analyser(256 << 20).read(dialect, body, "bench"))
-    following = timed(lambda: warm.read(dialect, body, "bench"))
-    return hashing, cold, following
+    prompts: list[Prompt] = []
+    following = timed(lambda: prompts.append(warm.read(dialect, body, "bench")))
+    return hashing, cold, following, timed(lambda: placing.next(prompts[0]))
 
 
 def measure(route: str, language: str, size: int, rounds: int) -> dict[str, float]:
@@ -138,12 +144,13 @@ def measure(route: str, language: str, size: int, rounds: int) -> dict[str, floa
     assert dialect is not None
     parent, body = bodies(route, language, size)
     results = [round_of(dialect, parent, body) for _ in range(rounds)]
-    hashing, cold, following = (statistics.median(column) for column in zip(*results, strict=True))
+    hashing, cold, following, place = (statistics.median(column) for column in zip(*results, strict=True))
     return {
         "bytes": len(body),
         "sha1_us": round(hashing * 1e6, 1),
         "cold_us": round(cold * 1e6, 1),
         "next_us": round(following * 1e6, 1),
+        "place_us": round(place * 1e6, 1),
         "cold": round(cold / hashing, 2),
         "next": round(following / hashing, 2),
     }
@@ -156,13 +163,14 @@ def main() -> None:
     parser.add_argument("--out", default=str(Path(__file__).parent / "results" / "analysis.json"))
     options = parser.parse_args()
     results: dict[str, Any] = {}
-    print(f"{'shape':28}{'bytes':>10}{'sha1':>10}{'cold':>10}{'next':>10}{'cold ÷':>8}{'next ÷':>8}")
+    names = "".join(f"{name:>10}" for name in ("bytes", "sha1", "cold", "next", "place"))
+    print(f"{'shape':28}{names}{'cold ÷':>8}{'next ÷':>8}")
     for route in ROUTES:
         for language in ("english", "chinese"):
             for label, size in SIZES.items():
                 rounds = options.rounds or max(7, min(200, (32 << 20) // size))
                 figures = results[f"{route} {language} {label}"] = measure(route, language, size, rounds)
-                row = (figures["sha1_us"], figures["cold_us"], figures["next_us"])
+                row = [figures[name] for name in ("sha1_us", "cold_us", "next_us", "place_us")]
                 print(
                     f"{route} {language} {label:<10}".ljust(28)
                     + f"{figures['bytes']:>10}"

@@ -8,7 +8,7 @@ Everything else raises `UnparsedError`; depth is bounded by the decoder's own re
 
 import ctypes
 import re
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
@@ -90,6 +90,42 @@ def _join(found: re.Match[str]) -> str:
     return chr(0x10000 + (high << 10) + (low - 0x400))
 
 
+class Spelling(NamedTuple):
+    """How the strings of some JSON are spelled.
+
+    `simple`: none has an escape that could be spelled otherwise; `single`: no backslash is one of a pair.
+    `ascii`: all bytes are. Each is False as well where nobody has looked.
+    """
+
+    simple: bool
+    single: bool
+    ascii: bool
+
+
+UNKNOWN = Spelling(simple=False, single=False, ascii=False)
+
+# The C library's search goes through a body at 30 GB/s (glibc on x86-64) where `in` makes 1.1, because the
+# second character of the needle is a common one. JSON holds no NUL, and bytes objects end in one.
+_strstr = ctypes.PyDLL(None).strstr
+_strstr.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
+_strstr.restype = ctypes.c_void_p
+
+
+def spelling(data: bytes) -> Spelling:
+    """Look at JSON that was cut."""
+    return Spelling(is_simple(data), is_single(data), data.isascii())
+
+
+def is_simple(data: bytes) -> bool:
+    r"""Whether there is no ``\u`` and no ``\/`` (nor ``\\u``, which looks alike)."""
+    return not (_strstr(data, b"\\u") or _strstr(data, b"\\/"))
+
+
+def is_single(data: bytes) -> bool:
+    """Whether no backslash follows another."""
+    return not _strstr(data, b"\\\\")
+
+
 def members(raw: Raw | bytes) -> dict[str, Raw]:
     """The values of an object by key; raises `UnparsedError` when it is none."""
     return decode(_members, raw)
@@ -158,10 +194,11 @@ def offset(part: Raw, body: bytes) -> int:
     The slice is a view of the body, so the difference of their addresses is exact even where the same bytes
     occur more than once.
     """
-    return _address(part) - _address(body)
+    return address(part) - address(body)
 
 
-def _address(data: Raw | bytes) -> int:
+def address(data: Raw | bytes) -> int:
+    """Where the bytes of an object lie in memory, for as long as it lives."""
     view = _Buffer()
     ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(data), ctypes.byref(view), 0)
     ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))

@@ -33,9 +33,9 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     """One unit of the prompt.
 
     `index` is the position in the received array (messages only, else -1); `hash` the 20-byte SHA-1 of the
-    normalised chunk; `size` its normalised bytes, `wide` those of them that belong to non-ASCII characters
-    (taken as three bytes each); `media` the number of media parts; `raw` the received JSON of it
-    (a JSON value of the dialect's shape).
+    normalised chunk; `size` the bytes of its decoded text, `wide` those of them that belong to non-ASCII
+    characters (extrapolated in long texts); `media` the number of media parts; `part` the received JSON of it
+    (a JSON value of the dialect's shape), which may be a view that keeps the whole body alive.
     """
 
     kind: ChunkKind
@@ -45,7 +45,18 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     size: int
     wide: int
     media: int
-    raw: bytes
+    part: msgspec.Raw | bytes
+
+    @property
+    def raw(self) -> bytes:
+        """The received JSON; copied out of the body, so ask once."""
+        return bytes(self.part)
+
+    def apart(self) -> "Chunk":
+        """The same chunk without hold of the body it was cut from."""
+        if not isinstance(self.part, msgspec.Raw):
+            return self
+        return msgspec.structs.replace(self, part=msgspec.Raw(self.raw))
 
     @property
     def path(self) -> str:

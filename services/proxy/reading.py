@@ -33,11 +33,12 @@ def cold(dialect: ListDialect, body: bytes, backend: str) -> Trail:
     except _BROKEN:
         envelope = cut.decode(dialect.envelope, body)
         source = b""  # mended, so that offsets are those of another text
+    spelled = cut.spelling(body)
     parts = dialect.parts(envelope)
     items = dialect.items(envelope)
-    lead, system = dialect.leading(parts.system, items)
-    messages = dialect.chunks(items[lead:], lead)
-    tools = dialect.read_tools(parts.tools)
+    lead, system = dialect.leading(parts.system, items, spelled)
+    messages = dialect.chunks(items[lead:], lead, spelled)
+    tools = dialect.read_tools(parts.tools, spelled)
     prompt = build.assemble(
         dialect.name, dialect.list_name, parts, tools=tools, system=system, messages=messages
     )
@@ -65,7 +66,7 @@ def same_rest(dialect: ListDialect, body: bytes, found: Match) -> Trail | None:
         raws = _elements.decode(source)[1:]
     except _BROKEN:
         return None
-    new = dialect.chunks(raws, checkpoint.messages)
+    new = dialect.chunks(raws, checkpoint.messages, cut.spelling(source))
     messages = known_chunks(trail, checkpoint.messages) + new
     prompt = msgspec.structs.replace(
         trail.prompt,
@@ -99,8 +100,9 @@ def new_rest(dialect: ListDialect, body: bytes, found: Match) -> Trail | None:
         if not getattr(envelope, name):
             setattr(envelope, name, getattr(before, name))
     parts = dialect.parts(envelope)
-    tools = trail.tools if _same_tools(trail, parts.tools) else dialect.read_tools(parts.tools)
-    new = dialect.chunks(raws, checkpoint.messages)
+    spelled = cut.UNKNOWN  # some members are from before the known head, some from after it
+    tools = trail.tools if _same_tools(trail, parts.tools) else dialect.read_tools(parts.tools, spelled)
+    new = [chunk.apart() for chunk in dialect.chunks(raws, checkpoint.messages, spelled)]
     messages = known_chunks(trail, checkpoint.messages) + new
     prompt = build.assemble(
         dialect.name,
@@ -111,6 +113,7 @@ def new_rest(dialect: ListDialect, body: bytes, found: Match) -> Trail | None:
         messages=messages,
     )
     front = len(prompt.chunks) - len(messages)
+    prompt.chunks[:front] = [chunk.apart() for chunk in prompt.chunks[:front]]
     if parts.model == trail.prompt.model and _hashes(prompt.chunks[:front]) == _hashes(
         trail.prompt.chunks[: trail.front]
     ):
@@ -161,7 +164,7 @@ def _front(trail: Trail, kind: str) -> Chunk | None:
 
 def _same_tools(trail: Trail, raw: Raw) -> bool:
     chunk = _front(trail, "tools")
-    return chunk is not None and len(raw) == len(chunk.raw) and bytes(raw) == chunk.raw
+    return chunk is not None and len(raw) == len(chunk.part) and bytes(raw) == chunk.raw
 
 
 def _system(dialect: ListDialect, trail: Trail, field: Raw) -> build.System | None:
@@ -171,4 +174,4 @@ def _system(dialect: ListDialect, trail: Trail, field: Raw) -> build.System | No
     leading = raws[len(raws) - trail.lead :]
     if chunk and bytes(raws[0] if len(raws) > trail.lead else cut.NONE) == bytes(field):
         return build.System(Digest(chunk.role, chunk.hash, chunk.size, chunk.wide, chunk.media), raws)
-    return dialect.leading(field, leading)[1]
+    return dialect.leading(field, leading, cut.UNKNOWN)[1]

@@ -52,7 +52,7 @@ class Texts:
             known = held.pop(name, None)
             if known is None:
                 known = (now, prompt.dialect, chunk.raw)
-                self.bytes += ENTRY_COST + len(chunk.raw)
+                self.bytes += ENTRY_COST + len(known[2])
             held[name] = (now, known[1], known[2])
         self._trim(now)
 

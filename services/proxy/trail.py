@@ -118,10 +118,11 @@ def ends_of(raws: Sequence[Raw], source: bytes, shift: int, before: int, lead: i
     """
     total = len(raws)
     ends = []
+    base = cut.address(source) - shift
     for back in reversed(_BACK):
         k = total - 1 - back
         if k >= 0 and before + k >= lead:
-            ends.append((cut.offset(raws[k], source) + len(raws[k]) + shift, before + k + 1))
+            ends.append((cut.address(raws[k]) - base + len(raws[k]), before + k + 1))
     return ends
 
 

@@ -187,7 +187,7 @@ def test_a_known_head_is_not_decoded_again(monkeypatch):
     seen = []
     chunks = type(dialect).chunks
     monkeypatch.setattr(
-        type(dialect), "chunks", lambda self, raws, index: seen.append(len(raws)) or chunks(self, raws, index)
+        type(dialect), "chunks", lambda self, raws, *more: seen.append(len(raws)) or chunks(self, raws, *more)
     )
     prompt = analyser.read(dialect, conversation(21), "b")
     assert seen == [2]
@@ -210,7 +210,7 @@ def test_a_moved_cache_marker_costs_only_the_last_messages(monkeypatch):
     seen = []
     chunks = type(dialect).chunks
     monkeypatch.setattr(
-        type(dialect), "chunks", lambda self, raws, index: seen.append(len(raws)) or chunks(self, raws, index)
+        type(dialect), "chunks", lambda self, raws, *more: seen.append(len(raws)) or chunks(self, raws, *more)
     )
     second = analyser.read(dialect, body(12), "b")
     assert seen == [3]

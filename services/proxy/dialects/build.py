@@ -47,7 +47,7 @@ def params_sections(raw: bytes) -> list[Section]:
 
 def tools_chunk(tools: ToolSet, raw: Raw) -> Chunk:
     """The chunk of all tool definitions."""
-    return Chunk("tools", -1, "", tools.hash, tools.size, tools.wide, 0, bytes(raw))
+    return Chunk("tools", -1, "", tools.hash, tools.size, tools.wide, 0, raw)
 
 
 def system_chunk(system: Digest, raws: list[Raw]) -> Chunk:
@@ -58,7 +58,7 @@ def system_chunk(system: Digest, raws: list[Raw]) -> Chunk:
 
 def message_chunk(index: int, found: Digest, raw: Raw | bytes) -> Chunk:
     """The chunk of one message."""
-    return Chunk("message", index, *found, bytes(raw))
+    return Chunk("message", index, *found, raw)
 
 
 def number_system(parts: list[list[Section]]) -> list[Section]:

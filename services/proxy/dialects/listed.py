@@ -11,13 +11,15 @@ import msgspec
 from msgspec import Raw
 
 from services.proxy import cut
+from services.proxy.cut import Spelling
 from services.proxy.dialects import build
 from services.proxy.dialects.base import Family, UnparsedError
 from services.proxy.dialects.content import Message, is_common, message_role, message_sections
 from services.proxy.dialects.envelope import Envelope, engine_of, hints_of, model_of, params_of
-from services.proxy.dialects.normal import digest
+from services.proxy.dialects.normal import BROKEN, digest
 from services.proxy.dialects.quick import quick_chunk
 from services.proxy.dialects.tools import ToolSet, read_tools, tools_sections
+from services.proxy.dialects.uncut import UncutMessage, is_plain, system_digest, uncut_chunk
 from services.proxy.prompt import Chunk, ChunkKind, Prompt, RequestKind, Section
 
 
@@ -69,17 +71,20 @@ class ListDialect:
             role = cut.text_of(fields.get("role", cut.NONE)) or ""
             return role.lower(), [Section("", "json", bytes(raw))]
 
-    def chunks(self, raws: Sequence[Raw], index: int) -> list[Chunk]:
-        """The chunks of items, the first of which has the given index."""
+    def chunks(self, raws: Sequence[Raw], index: int, spelled: Spelling) -> list[Chunk]:
+        """The chunks of items spelled like `spelled`, the first of which has the given index."""
         found = []
-        read = _message.decode
+        ascii_ = spelled.ascii
+        read, read_uncut = _message.decode, _uncut.decode
         for i, raw in enumerate(raws, index):
             try:
-                message = read(raw)
-            except _BROKEN:
-                found.append(self.any_chunk(i, raw))
-                continue
-            chunk = quick_chunk(i, message, raw) if is_common(message) else None
+                if ascii_ or bytes(raw).isascii():
+                    message = read(raw)
+                    chunk = quick_chunk(i, message, raw) if is_common(message) else None
+                else:
+                    chunk = uncut_chunk(i, read_uncut(raw), raw, spelled)
+            except BROKEN:
+                chunk = None
             found.append(chunk or self.any_chunk(i, raw))
         return found
 
@@ -87,8 +92,33 @@ class ListDialect:
         """The chunk of an item of any shape."""
         return build.message_chunk(index, digest(*self.opaque(raw)), raw)
 
-    def leading(self, field: Raw, items: list[Raw]) -> tuple[int, build.System | None]:
+    def leading(self, field: Raw, items: list[Raw], spelled: Spelling) -> tuple[int, build.System | None]:
         """How many items belong to the system section, and that section, the API's own field first."""
+        contents = [field] if cut.is_set(field) else []
+        raws = contents.copy()
+        for raw in items:
+            may_be, content = self.system_content(raw)
+            if not may_be:
+                break
+            raws.append(raw)
+            contents.append(content)
+        found = system_digest(contents, spelled) if contents else None
+        if found or not contents:
+            return len(raws) - cut.is_set(field), build.System(found, raws) if found else None
+        return self._leading(field, items)
+
+    def system_content(self, raw: Raw) -> tuple[bool, Raw]:
+        """Whether an item may be a system message, and its content where it is and has nothing else."""
+        try:
+            message = _uncut.decode(raw)
+        except BROKEN:
+            return True, cut.NONE
+        if message.role.lower() not in build.SYSTEM_ROLES:
+            return False, cut.NONE
+        return True, message.content if is_plain(message) else cut.NONE
+
+    def _leading(self, field: Raw, items: list[Raw]) -> tuple[int, build.System | None]:
+        """The same for several texts, or a text in an uncommon shape."""
         raws: list[Raw] = []
         parts: list[list[Section]] = []
         if cut.is_set(field):
@@ -111,23 +141,24 @@ class ListDialect:
             return self.opaque(raw)[1]
         return ListDialect.opaque(self, b'{"content":%b}' % bytes(raw))[1]
 
-    def read_tools(self, raw: Raw) -> ToolSet | None:
+    def read_tools(self, raw: Raw, spelled: Spelling) -> ToolSet | None:
         """The tools of a request; None where there are none."""
-        tools = read_tools(raw) if cut.is_set(raw) else None
+        tools = read_tools(raw, spelled) if cut.is_set(raw) else None
         return tools if tools and tools.length else None
 
     def read(self, body: bytes, backend: str) -> Prompt:
         """Understand a body from nothing; raises `UnparsedError`."""
         envelope = cut.decode(self.envelope, body)
+        spelled = cut.spelling(body)
         parts = self.parts(envelope)
         items = self.items(envelope)
-        lead, system = self.leading(parts.system, items)
-        chunks = self.chunks(items[lead:], lead)
+        lead, system = self.leading(parts.system, items, spelled)
+        chunks = self.chunks(items[lead:], lead, spelled)
         prompt = build.assemble(
             self.name,
             self.list_name,
             parts,
-            tools=self.read_tools(parts.tools),
+            tools=self.read_tools(parts.tools, spelled),
             system=system,
             messages=chunks,
         )
@@ -147,4 +178,4 @@ class ListDialect:
 
 
 _message = msgspec.json.Decoder(Message)
-_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_uncut = msgspec.json.Decoder(UncutMessage)

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from services.proxy import cut
+from services.proxy.cut import Spelling
 from services.proxy.dialects import build
 from services.proxy.dialects.base import Family
 from services.proxy.dialects.content import (
@@ -18,9 +19,11 @@ from services.proxy.dialects.content import (
 )
 from services.proxy.dialects.envelope import Envelope
 from services.proxy.dialects.listed import ListDialect
+from services.proxy.dialects.normal import BROKEN
 from services.proxy.dialects.quick import call_chunk, text_chunk
 from services.proxy.dialects.responses_answer import ResponsesReader
 from services.proxy.dialects.tap import AnswerTap
+from services.proxy.dialects.uncut import uncut_blocks, uncut_call, uncut_text
 from services.proxy.prompt import Chunk, Prompt, Section
 
 
@@ -43,8 +46,21 @@ class Item(msgspec.Struct, gc=False):
     summary: list[Block] | None = None
 
 
+class UncutItem(msgspec.Struct, gc=False):
+    """An item with its texts uncut; the fields and types are those of `Item`."""
+
+    type: str | None = None
+    role: str | None = None
+    name: str | None = None
+    content: Raw = cut.NONE
+    arguments: Raw = cut.NONE
+    input: Raw = cut.NONE
+    output: Raw = cut.NONE
+    summary: Raw = cut.NONE
+
+
 _item = msgspec.json.Decoder(Item)
-_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_uncut_item = msgspec.json.Decoder(UncutItem)
 _NOT_CONTENT = frozenset({"id", "call_id", "status", "type", "encrypted_content"})
 
 
@@ -80,18 +96,30 @@ class OpenAIResponses(ListDialect):
             return "assistant", _thoughts(item)
         return _unknown(item.type or "", raw)
 
-    def chunks(self, raws: Sequence[Raw], index: int) -> list[Chunk]:
-        """The chunks of items, the first of which has the given index."""
+    def chunks(self, raws: Sequence[Raw], index: int, spelled: Spelling) -> list[Chunk]:
+        """The chunks of items spelled like `spelled`, the first of which has the given index."""
         found = []
-        read = _item.decode
+        read, read_uncut = _item.decode, _uncut_item.decode
         for i, raw in enumerate(raws, index):
             try:
-                item = read(raw)
-            except _BROKEN:
-                found.append(self.any_chunk(i, raw))
-                continue
-            found.append(_quick(i, item, raw) or self.any_chunk(i, raw))
+                if spelled.ascii or bytes(raw).isascii():
+                    chunk = _quick(i, read(raw), raw)
+                else:
+                    chunk = _uncut(i, read_uncut(raw), raw, spelled)
+            except BROKEN:
+                chunk = None
+            found.append(chunk or self.any_chunk(i, raw))
         return found
+
+    def system_content(self, raw: Raw) -> tuple[bool, Raw]:
+        """Whether an item may be a system message, and its content where it is one."""
+        try:
+            item = _uncut_item.decode(raw)
+        except BROKEN:
+            return True, cut.NONE
+        if (item.role or "").lower() not in build.SYSTEM_ROLES:
+            return False, cut.NONE
+        return True, item.content if _is_message(item) else cut.NONE
 
     def tap(self, prompt: Prompt | None, content_type: str, content_encoding: str) -> AnswerTap:
         """A listener for the answer."""
@@ -110,6 +138,25 @@ def _quick(index: int, item: Item, raw: Raw) -> Chunk | None:
         if block.type in TEXT_TYPES and block.text:
             return text_chunk(index, (item.role or "").lower(), block.text, raw)
     return None
+
+
+def _uncut(index: int, item: UncutItem, raw: Raw, spelled: Spelling) -> Chunk | None:
+    """The chunk of a call, of a plain output, or of a message of common blocks."""
+    if item.type == "function_call" and not (item.content or item.output or item.summary):
+        return uncut_call(index, Function(name=item.name, arguments=item.arguments), raw, spelled)
+    if item.type == "function_call_output" and not (item.content or item.summary):
+        return uncut_text(index, "tool", item.output, raw, spelled) if cut.is_string(item.output) else None
+    if not _is_message(item):
+        return None
+    role = (item.role or "").lower()
+    if cut.is_string(item.content):
+        return uncut_text(index, role, item.content, raw, spelled)
+    chunk = uncut_blocks(index, role, item.content, raw, spelled)
+    return chunk if chunk and chunk.role == role else None
+
+
+def _is_message(item: UncutItem) -> bool:
+    return item.type in (None, "message") and not (item.output or item.summary)
 
 
 def _thoughts(item: Item) -> list[Section]:

@@ -10,12 +10,13 @@ import msgspec
 from msgspec import Raw
 
 from services.proxy import cut
+from services.proxy.cut import Spelling
 from services.proxy.dialects import build
 from services.proxy.dialects.base import Family
 from services.proxy.dialects.content import encode, media_digest
 from services.proxy.dialects.envelope import Envelope, engine_of, hints_of, model_of, params_of
 from services.proxy.dialects.listed import ListDialect
-from services.proxy.dialects.normal import digest
+from services.proxy.dialects.normal import digest, text_digest
 from services.proxy.prompt import Chunk, ChunkKind, Prompt, RequestKind, Section
 
 _PARTS = ("prompt", "suffix", "template", "context", "images")
@@ -46,9 +47,10 @@ class PromptDialect:
     def read(self, body: bytes, backend: str) -> Prompt:
         """Understand a body; raises `UnparsedError`."""
         envelope = cut.decode(self.envelope, body)
+        spelled = cut.spelling(body)
         parts = self.parts(envelope)
-        system = _system(parts.system)
-        chunks = [] if parts.kind == "management" else [_prompt_chunk(envelope)]
+        system = _system(parts.system, spelled)
+        chunks = [] if parts.kind == "management" else [_prompt_chunk(envelope, spelled)]
         prompt = build.assemble(self.name, self.list_name, parts, tools=None, system=system, messages=chunks)
         prompt.first_hash = None
         prompt.prefixes = build.chain(backend, parts.model, (chunk.hash for chunk in prompt.chunks))
@@ -66,15 +68,20 @@ class PromptDialect:
 _TEXT = ListDialect()
 
 
-def _system(raw: Raw) -> build.System | None:
-    if not cut.text_of(raw):
+def _system(raw: Raw, spelled: Spelling) -> build.System | None:
+    if not cut.is_string(raw):
         return None
-    return build.System(digest("system", build.number_system([_TEXT.system_part(raw)])), [raw])
+    found = text_digest("system", "system", raw, spelled)
+    if found is None and cut.text_of(raw):
+        found = digest("system", build.number_system([_TEXT.system_part(raw)]))
+    return build.System(found, [raw]) if found else None
 
 
-def _prompt_chunk(envelope: Envelope) -> Chunk:
+def _prompt_chunk(envelope: Envelope, spelled: Spelling) -> Chunk:
     fields = {name: getattr(envelope, name) for name in _PARTS if cut.is_set(getattr(envelope, name))}
-    found = digest("prompt", _prompt_sections(fields))
+    plain = fields.keys() == {"prompt"} and cut.is_string(fields["prompt"])
+    found = text_digest("prompt", "prompt", fields["prompt"], spelled) if plain else None
+    found = found or digest("prompt", _prompt_sections(fields))
     raw = b"{%b}" % b",".join(b'"%b":%b' % (name.encode(), bytes(item)) for name, item in fields.items())
     return Chunk("prompt", -1, "user", found.hash, found.size, found.wide, found.media, raw)
 

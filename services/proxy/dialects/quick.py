@@ -20,7 +20,7 @@ from services.proxy.dialects.content import (
     Message,
     message_role,
 )
-from services.proxy.dialects.normal import wide_from
+from services.proxy.dialects.normal import normal_of, wide_of
 from services.proxy.prompt import Chunk
 
 _string = msgspec.json.Decoder(str)
@@ -28,11 +28,9 @@ _string = msgspec.json.Decoder(str)
 
 def text_chunk(index: int, role: str, text: str, raw: Raw) -> Chunk:
     """The chunk of a message that is one text."""
-    data = text.encode()
-    size = len(data)
-    found = sha1(b"%b\n t %d\n%b" % (role.encode(), size, data)).digest()
-    wide = wide_from(size, len(text)) if size != len(text) else 0
-    return Chunk("message", index, role, found, size, wide, 0, bytes(raw))
+    data, size, wide = normal_of(text)
+    found = sha1(b"%b\n t %d\n%b" % (role.encode(), len(data), data)).digest()
+    return Chunk("message", index, role, found, size, wide, 0, raw)
 
 
 def quick_chunk(index: int, message: Message, raw: Raw) -> Chunk | None:
@@ -58,30 +56,28 @@ def _turn_chunk(
 ) -> Chunk | None:
     """The chunk of a turn whose content is a text, with the loop over its calls written out."""
     out = role.encode()
-    size = chars = 0
+    size = wide = 0
     if reasoning:
-        data = reasoning.encode()
+        data, size, wide = normal_of(reasoning)
         out += b"\n.reasoning r %d\n%b" % (len(data), data)
-        size, chars = len(data), len(reasoning)
     if content:
-        data = content.encode()
+        data, length, broad = normal_of(content)
         out += b"\n t %d\n%b" % (len(data), data)
-        size, chars = size + len(data), chars + len(content)
+        size, wide = size + length, wide + broad
     if len(calls) > _MANY:
         return None
     for k, call in enumerate(calls):
         function = call.function
         try:
-            name, arguments = function.name, _string.decode(function.arguments)  # type: ignore[union-attr]
-            first, data = name.encode(), arguments.encode()  # type: ignore[union-attr]
+            data = _string.decode(function.arguments).encode()  # type: ignore[union-attr]
+            first, length, broad = normal_of(function.name)  # type: ignore[union-attr, arg-type]
         except (msgspec.DecodeError, AttributeError):
             return None
-        if not name or not data:
+        if not length or not data:
             return None
         out += _CALL_FORMATS[k] % (len(first), first, len(data), data)
-        size, chars = size + len(first) + len(data), chars + len(name) + len(arguments)
-    wide = wide_from(size, chars) if size != chars else 0
-    return Chunk("message", index, role, sha1(out).digest(), size, wide, 0, bytes(raw))
+        size, wide = size + length + len(data), wide + broad + wide_of(data, len(data))
+    return Chunk("message", index, role, sha1(out).digest(), size, wide, 0, raw)
 
 
 _ROLES = frozenset({"user", "assistant", "system", "tool", "developer"})
@@ -94,29 +90,27 @@ _OWN_CALL = (b"\n.name n", b"\n.arguments j")
 class _Turn:
     """The bytes that a chunk's hash is of, growing."""
 
-    __slots__ = ("chars", "out", "role", "size")
+    __slots__ = ("out", "role", "size", "wide")
 
     def __init__(self, role: str) -> None:
         self.role = role
         self.out = role.encode()
         self.size = 0
-        self.chars = 0
+        self.wide = 0
 
     def add(self, head: bytes, text: str) -> None:
-        data = text.encode()
+        data, size, wide = normal_of(text)
         self.out += b"%b %d\n%b" % (head, len(data), data)
-        self.size += len(data)
-        self.chars += len(text)
+        self.size += size
+        self.wide += wide
 
     def add_json(self, head: bytes, data: bytes) -> None:
         self.out += b"%b %d\n%b" % (head, len(data), data)
         self.size += len(data)
-        self.chars += len(data) if data.isascii() else len(data.decode("utf-8", "replace"))
+        self.wide += wide_of(data, len(data))
 
     def chunk(self, index: int, raw: Raw) -> Chunk:
-        size, chars = self.size, self.chars
-        wide = wide_from(size, chars) if size != chars else 0
-        return Chunk("message", index, self.role, sha1(self.out).digest(), size, wide, 0, bytes(raw))
+        return Chunk("message", index, self.role, sha1(self.out).digest(), self.size, self.wide, 0, raw)
 
 
 def call_chunk(index: int, call: Function, raw: Raw) -> Chunk | None:
@@ -149,7 +143,7 @@ def _call(turn: _Turn, heads: tuple[bytes, bytes], call: Function) -> bool:
 
 def _blocks(turn: _Turn, blocks: list[Block]) -> bool:
     """Add blocks of text, thinking, tool use and plain tool results; False where there is any other."""
-    several = len(blocks) > 1 and sum(block.type not in NOT_CONTENT for block in blocks) > 1
+    several = len(blocks) > 1 and sum([block.type not in NOT_CONTENT for block in blocks]) > 1
     calls = 0
     for k, block in enumerate(blocks):
         kind = block.type

@@ -11,8 +11,9 @@ import msgspec
 from msgspec import Raw
 
 from services.proxy import cut
+from services.proxy.cut import UNKNOWN, Spelling
 from services.proxy.dialects.content import encode
-from services.proxy.dialects.normal import Digest, digest, wide_from
+from services.proxy.dialects.normal import BROKEN, Digest, canonical, digest, normal_of, wide_of
 from services.proxy.prompt import Section
 
 
@@ -33,13 +34,13 @@ _OWN_KEYS = frozenset(
 )
 
 
-def read_tools(raw: Raw | bytes) -> ToolSet:
-    """Hash a `tools` array; raises `UnparsedError` when it is none."""
+def read_tools(raw: Raw | bytes, spelled: Spelling = UNKNOWN) -> ToolSet:
+    """Hash a `tools` array spelled like `spelled`; raises `UnparsedError` when it is none."""
     hashes: list[bytes] = []
     names: list[str] = []
     size = wide = 0
     for item in cut.elements(raw):
-        label, tool = _quick(item) or _any(item)
+        label, tool = _quick(item, spelled) or _any(item)
         hashes.append(tool.hash)
         names.append(label)
         size += tool.size
@@ -58,7 +59,7 @@ class _Plain(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     """A definition without anything uncommon: OpenAI's function, Anthropic's tool, or the Responses API's."""
 
     name: str
-    description: str
+    description: Raw
     parameters: Raw = cut.NONE
     input_schema: Raw = cut.NONE
     strict: Raw = cut.NONE
@@ -75,27 +76,28 @@ _plain_chat = msgspec.json.Decoder(_ChatTool)
 _plain = msgspec.json.Decoder(_Plain)
 
 
-def _quick(item: Raw) -> tuple[str, Digest] | None:
+def _quick(item: Raw, spelled: Spelling) -> tuple[str, Digest] | None:
     """The hot path for definitions of name, description and schema; None for any other."""
     try:
         nested = b'"function":' in bytes(memoryview(item)[:40])
         tool = _plain_chat.decode(item).function if nested else _plain.decode(item)
-    except (msgspec.DecodeError, RecursionError):
+        about, size, wide = canonical(tool.description, spelled)
+    except BROKEN:
         return None
     schema = bytes(tool.parameters or tool.input_schema)
-    if not tool.description or not schema or (tool.parameters and tool.input_schema):
+    if not size or not schema or (tool.parameters and tool.input_schema):
         return None
-    label, text = tool.name.encode(), tool.description.encode()
-    heads = (len(label), label, len(text), text, len(schema), schema)
+    label, length, broad = normal_of(tool.name)
+    heads = (len(label), label, len(about), about, len(schema), schema)
     out = b"tool\n.name n %d\n%b\n.description t %d\n%b\n.parameters j %d\n%b" % heads
-    size = len(label) + len(text) + len(schema)
-    chars = len(tool.name) + len(tool.description)
-    chars += len(schema) if schema.isascii() else len(schema.decode("utf-8", "replace"))
+    wide += broad + wide_of(schema, len(schema))
+    size += length + len(schema)
     if cut.is_set(tool.strict):
         rest = b'{"strict":%b}' % bytes(tool.strict)
         out += b"\n j %d\n%b" % (len(rest), rest)
-        size, chars = size + len(rest), chars + len(rest)
-    return tool.name, Digest("tool", sha1(out).digest(), size, wide_from(size, chars), 0)
+        size += len(rest)
+        wide += wide_of(rest, len(rest))
+    return tool.name, Digest("tool", sha1(out).digest(), size, wide, 0)
 
 
 def tools_sections(raw: Raw | bytes) -> list[Section]:
