@@ -15,6 +15,7 @@ import click
 
 from services.cli import COMMANDS, cli
 from services.cli.agents import AGENTS, text_for
+from services.history.ready import QUERIES
 from services.proxy.admin.metrics import Metrics, outbox_families, state_families
 from services.settings import FILE_ONLY, HELP, PREFIX, Settings
 
@@ -25,6 +26,7 @@ PAGES = (
     "docs/cli.md",
     "docs/headers.md",
     "docs/metrics.md",
+    "docs/queries.md",
     "docs/settings.md",
 )
 BLOCK = re.compile(r"(?s)<!-- begin ([a-z-]+) -->\n.*?<!-- end \1 -->")
@@ -140,6 +142,15 @@ def agents_text() -> str:
     return "\n\n".join(parts)
 
 
+def queries_text() -> str:
+    """The ready queries as they stand, each with its question and the command that runs it."""
+    parts = [
+        f"### {ready.title}\n\n`metalanchor query --ready {ready.name}`\n\n```sql\n{ready.sql}\n```"
+        for ready in QUERIES
+    ]
+    return "\n\n".join(parts)
+
+
 def modules_text() -> str:
     """The tree of modules, each with the first sentence it says of itself."""
     lines = []
@@ -173,6 +184,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "request-headers": request_headers_table,
     "metrics": metrics_table,
     "agents": agents_text,
+    "queries": queries_text,
     "modules": modules_text,
 }
 

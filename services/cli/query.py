@@ -9,28 +9,35 @@ import click
 from services.cli.errors import Failure
 from services.cli.history import history_errors
 from services.cli.output import as_json, print_json, print_table
+from services.history.ready import QUERIES
 from services.settings import load
 
 
 @click.command()
-@click.argument("sql")
+@click.argument("sql", required=False)
+@click.option("--ready", type=click.Choice([query.name for query in QUERIES]), help="A ready query.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="Rows at most.")
 @click.option(
     "--timeout", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Seconds at most."
 )
 @as_json
-def query(sql: str, as_csv: bool, limit: int, timeout: float, as_json: bool) -> None:
+def query(
+    *, sql: str | None, ready: str | None, as_csv: bool, limit: int, timeout: float, as_json: bool
+) -> None:
     """Run one read-only SQL statement on the history.
 
     The table is `requests`, one row a request; it cannot be written, and no other file can be read.
     """
+    if (sql is None) is (ready is None):
+        raise click.UsageError("Give one SQL statement, or the name of a ready query with --ready.")
+    statement = sql or next(query.sql for query in QUERIES if query.name == ready)
     settings = load()
     with history_errors():
         from services.history.console import Refused, run_sql  # noqa: PLC0415 - SQLAlchemy is slow to import
 
         try:
-            found = run_sql(settings.database, sql, limit, timeout)
+            found = run_sql(settings.database, statement, limit, timeout)
         except Refused as error:
             raise Failure(str(error)) from None
     if as_csv:

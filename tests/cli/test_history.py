@@ -119,3 +119,12 @@ def test_explain_tells_what_was_recorded_when_the_proxy_is_away(recorded, capsys
     assert json.loads(capsys.readouterr().out)["id"] == recorded[0].id
     assert run(["explain", "unknown"]) == 1
     assert run(["explain"]) == 2
+
+
+def test_a_ready_query_by_name(recorded, capsys):
+    """Instead of a statement, never beside one."""
+    assert run(["query", "--ready", "hits-by-model", "--json"]) == 0
+    assert sum(row["requests"] for row in json.loads(capsys.readouterr().out)["items"]) == 10
+    assert run(["query", "--ready", "hits-by-model", "SELECT 1"]) == 2
+    assert run(["query"]) == 2
+    assert run(["query", "--ready", "nonsense"]) == 2
