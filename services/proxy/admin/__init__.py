@@ -13,7 +13,9 @@ from litestar.openapi.config import OpenAPIConfig
 from services.proxy.admin import events, health, lineages, pages, reference, report, rows, sql
 from services.proxy.admin.errors import HistoryUnavailable, on_bug, on_history, on_http
 from services.proxy.admin.history import History
+from services.proxy.admin.login import Door
 from services.proxy.admin.pages import trends
+from services.proxy.admin.pages.site import Site
 from services.proxy.admin.parts import Parts
 
 __all__ = ["create_admin"]
@@ -36,6 +38,7 @@ HEADERS = {
 def create_admin(ctx: Parts) -> Litestar:
     """The admin application; `ctx` is the process's `Context`."""
     history = History(ctx.settings.database)
+    site = Site(Door(ctx.key, ctx.settings.token))
     parts = [
         rows.routes(ctx, history),
         lineages.routes(ctx, history),
@@ -50,14 +53,18 @@ def create_admin(ctx: Parts) -> Litestar:
             health.routes(ctx, history),
             events.routes(ctx, history),
             api,
-            pages.routes(ctx, history),
+            pages.routes(ctx, history, site),
         ],
         openapi_config=OpenAPIConfig(
             title="MetalAnchor",
             version=version("metalanchor"),
             description="Health, history and explanations of the proxy.",
             openapi_router=reference.router(),
-            render_plugins=[reference.ReferencePage()],
+            render_plugins=[
+                reference.ReferencePage(
+                    lambda request, operations: site.page(request, "reference", operations=operations)
+                )
+            ],
         ),
         exception_handlers={HTTPException: on_http, HistoryUnavailable: on_history, Exception: on_bug},
         response_headers=[ResponseHeader(name=name, value=value) for name, value in HEADERS.items()],

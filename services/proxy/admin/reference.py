@@ -1,6 +1,6 @@
-"""The API reference as a page of our own: the schema as plain HTML, no script and nothing from elsewhere."""
+"""The API reference as a page of our own: the schema as plain HTML, nothing from elsewhere."""
 
-from html import escape
+from collections.abc import Callable
 from typing import Any
 
 from litestar import Request, Response, Router
@@ -8,13 +8,8 @@ from litestar.openapi.plugins import OpenAPIRenderPlugin
 
 from services.proxy.admin.errors import failure
 
-HEAD = (
-    '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-    '<meta name="viewport" content="width=device-width, initial-scale=1"><title>MetalAnchor API</title>'
-    '<link rel="stylesheet" href="/metalanchor/assets/style.css"></head><body><main>'
-    '<h1>MetalAnchor API</h1><p><a href="/metalanchor/">Overview</a> · '
-    '<a href="/metalanchor/schema/openapi.json">OpenAPI JSON</a></p>'
-)
+Operations = list[dict[str, Any]]
+Render = Callable[[Request[Any, Any, Any], Operations], Response[str]]
 
 
 def router() -> Router:
@@ -27,30 +22,31 @@ def _own_not_found(response: Response[Any]) -> Response[Any]:
 
 
 class ReferencePage(OpenAPIRenderPlugin):
-    """Renders the OpenAPI document at the schema's root."""
+    """Has the OpenAPI document rendered at the schema's root."""
 
-    def __init__(self) -> None:
+    def __init__(self, render: Render) -> None:
         super().__init__(path="/")
+        self._render = render
 
-    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:  # noqa: ARG002
+    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
         """The page."""
-        parts = [HEAD]
-        for path, methods in sorted(openapi_schema.get("paths", {}).items()):
-            for method, operation in methods.items():
-                parts.append(_operation(path, method, operation))
-        return "".join([*parts, "</main></body></html>"]).encode()
+        return self._render(request, operations(openapi_schema)).content.encode()
 
 
-def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
-    rows = "".join(_parameter(parameter) for parameter in operation.get("parameters", []))
-    table = (
-        f"<table><thead><tr><th>Name<th>In<th>Meaning</thead><tbody>{rows}</tbody></table>" if rows else ""
-    )
-    title = f"<h2><code>{escape(method.upper())} {escape(path)}</code></h2>"
-    return f"<section>{title}<p>{escape(operation.get('summary', ''))}</p>{table}</section>"
+def operations(schema: dict[str, Any]) -> Operations:
+    """Every operation by path: ``method``, ``path``, ``summary``, and ``parameters`` with their meanings."""
+    return [
+        {
+            "method": method.upper(),
+            "path": path,
+            "summary": operation.get("summary", ""),
+            "parameters": [_parameter(parameter) for parameter in operation.get("parameters", [])],
+        }
+        for path, methods in sorted(schema.get("paths", {}).items())
+        for method, operation in methods.items()
+    ]
 
 
-def _parameter(parameter: dict[str, Any]) -> str:
+def _parameter(parameter: dict[str, Any]) -> dict[str, str]:
     meaning = parameter.get("description") or parameter.get("schema", {}).get("description", "")
-    cells = (f"<code>{escape(parameter['name'])}</code>", escape(parameter["in"]), escape(meaning))
-    return "<tr>" + "".join(f"<td>{cell}" for cell in cells)
+    return {"name": parameter["name"], "where": parameter["in"], "meaning": meaning}

@@ -7,7 +7,6 @@ from litestar.exceptions import HTTPException
 
 from services.proxy.admin.errors import HistoryUnavailable
 from services.proxy.admin.history import History
-from services.proxy.admin.login import Door
 from services.proxy.admin.pages import console, gate, health, lineages, now, one, trends
 from services.proxy.admin.pages.site import Site
 from services.proxy.admin.parts import Parts
@@ -16,9 +15,8 @@ from services.proxy.admin.parts import Parts
 LARGEST_FORM = 256 << 10
 
 
-def routes(ctx: Parts, history: History) -> Router:
+def routes(ctx: Parts, history: History, site: Site) -> Router:
     """The page routes and their assets."""
-    site = Site(Door(ctx.key, ctx.settings.token))
 
     def on_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[str]:
         return site.page(request, "error", status=error.status_code, message=error.detail)

@@ -55,11 +55,15 @@ def routes(site: Site) -> list[Any]:
         return response
 
     @get("/assets/{name:str}", summary="Style sheets and scripts of the pages", include_in_schema=False)
-    async def asset(name: Annotated[str, Parameter(max_length=40)]) -> Response[bytes]:
+    async def asset(
+        request: Request[Any, Any, Any], name: Annotated[str, Parameter(max_length=40)]
+    ) -> Response[bytes]:
         if name not in ASSETS:
             raise NotFoundException("No such asset.")
-        # Their addresses change with their content, so that nobody sees an old one.
-        return Response(site.assets[name], media_type=ASSETS[name], headers={"Cache-Control": FOREVER})
+        # The pages' addresses of them change with their content, so that nobody sees an old one.
+        kept = request.query_params.get("v") == site.stamp
+        headers = {"Cache-Control": FOREVER} if kept else {}
+        return Response(site.assets[name], media_type=ASSETS[name], headers=headers)
 
     return [form, login, logout, asset]
 

@@ -15,11 +15,11 @@ class Speech:
     """Says English texts in one language. `code` is ``en`` or ``zh``."""
 
     def __init__(self, code: str, texts: Mapping[str, str]) -> None:
-        self.code, self._texts = code, texts
+        self.code, self.texts = code, texts
 
     def __call__(self, text: str, **values: object) -> str:
         """The text in this language, its ``{names}`` filled in; one that is not translated stays English."""
-        said = self._texts.get(text, text)
+        said = self.texts.get(text, text)
         return said.format(**values) if values else said
 
 

@@ -48,7 +48,7 @@ class Site:
         self.door = door
         self.assets = {name: (ADMIN / "static" / name).read_bytes() for name in ASSETS}
         self._speech = load()
-        self._stamp = sha256(b"".join(self.assets.values())).hexdigest()[:12]
+        self.stamp = sha256(b"".join(self.assets.values())).hexdigest()[:12]
         self._environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(ADMIN / "templates"),
             autoescape=True,
@@ -61,7 +61,7 @@ class Site:
             short=words.short, reuse=words.measured_reuse,
             pairs=lambda values: [(one, one) for one in values],
         )  # fmt: skip
-        self._environment.globals.update(meanings=meanings, pages=PAGES, stamp=self._stamp)
+        self._environment.globals.update(meanings=meanings, pages=PAGES, stamp=self.stamp)
 
     def speech(self, request: AnyRequest) -> Speech:
         """The language of a request."""

@@ -95,7 +95,8 @@
     const fits = (item) =>
       filters.every(([name, value]) => item[name] === value) &&
       (latest.dataset.all === "true" || item.kind === "generation");
-    pending = [...pending, ...data.items.filter(fits)].slice(-ROWS);
+    const fitting = data.items.filter(fits).map((item) => ({ ...item, old: data.old }));
+    pending = [...pending, ...fitting].slice(-ROWS);
     note = data.missed ? say("{n} more came too fast to be shown", { n: data.missed }) : note;
     schedule();
   }
@@ -108,7 +109,7 @@
       if (body.querySelector(`[data-id="${CSS.escape(item.id)}"]`)) continue;
       const row = document.getElementById("request-row").content.firstElementChild.cloneNode(true);
       row.dataset.id = item.id;
-      row.className = "fresh";
+      if (!item.old) row.className = "fresh";
       fillRow(row, item);
       body.prepend(row);
     }
@@ -166,7 +167,7 @@
       live.classList.add("on");
       schedule();
     });
-    source.addEventListener("history", (event) => showRows({ ...JSON.parse(event.data), missed: 0 }));
+    source.addEventListener("history", (event) => showRows({ ...JSON.parse(event.data), old: true }));
     source.addEventListener("underway", (event) => showFlows(JSON.parse(event.data)));
     source.addEventListener("ended", (event) => showRows(JSON.parse(event.data)));
     source.addEventListener("error", () => {
