@@ -11,6 +11,7 @@ processes must not count.
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import time
@@ -177,7 +178,12 @@ def main() -> None:
                     + "".join(f"{value:>8.0f}µs" for value in row)
                     + f"{figures['cold']:>8.2f}{figures['next']:>8.2f}"
                 )
-    meta = {"python": platform.python_version(), "machine": platform.machine()}
+    meta = {
+        "command": "python -m bench.analysis",
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "load": [round(load, 1) for load in os.getloadavg()],
+    }
     text = json.dumps({"limits": LIMITS, "meta": meta, "results": results}, indent=2, ensure_ascii=False)
     Path(options.out).write_text(text + "\n", encoding="utf-8")
 

@@ -38,7 +38,7 @@ def cold(dialect: ListDialect, body: bytes, backend: str) -> Trail:
     items = dialect.items(envelope)
     lead, system = dialect.leading(parts.system, items, spelled)
     messages = dialect.chunks(items[lead:], lead, spelled)
-    tools = dialect.read_tools(parts.tools, spelled)
+    tools = dialect.read_tools(parts.tools)
     prompt = build.assemble(
         dialect.name, dialect.list_name, parts, tools=tools, system=system, messages=messages
     )
@@ -101,7 +101,7 @@ def new_rest(dialect: ListDialect, body: bytes, found: Match) -> Trail | None:
             setattr(envelope, name, getattr(before, name))
     parts = dialect.parts(envelope)
     spelled = cut.UNKNOWN  # some members are from before the known head, some from after it
-    tools = trail.tools if _same_tools(trail, parts.tools) else dialect.read_tools(parts.tools, spelled)
+    tools = trail.tools if _same_tools(trail, parts.tools) else dialect.read_tools(parts.tools)
     new = [chunk.apart() for chunk in dialect.chunks(raws, checkpoint.messages, spelled)]
     messages = known_chunks(trail, checkpoint.messages) + new
     prompt = build.assemble(

@@ -22,7 +22,13 @@ def head_of(raw: Raw | bytes) -> str:
     start = _HEAD.match(data)
     if start is None:
         return ""
-    ended = _TEXT.match(data, start.end())
+    near = _text(data, start.end(), start.end() + 2 * HEAD_CHARS)  # enough of most texts
+    return near if len(near) == HEAD_CHARS else _text(data, start.end(), len(data))
+
+
+def _text(data: bytes, start: int, end: int) -> str:
+    """The first characters of the text that begins at `start`, as far as it goes before `end`."""
+    ended = _TEXT.match(data, start, end)
     text = ended[0] if ended else b""
     for spare in range(13):  # an escape pair cut in two is at most 12 bytes too long
         found = cut.text_of(b'"%b"' % text[: len(text) - spare])

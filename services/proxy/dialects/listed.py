@@ -141,9 +141,9 @@ class ListDialect:
             return self.opaque(raw)[1]
         return ListDialect.opaque(self, b'{"content":%b}' % bytes(raw))[1]
 
-    def read_tools(self, raw: Raw, spelled: Spelling) -> ToolSet | None:
+    def read_tools(self, raw: Raw) -> ToolSet | None:
         """The tools of a request; None where there are none."""
-        tools = read_tools(raw, spelled) if cut.is_set(raw) else None
+        tools = read_tools(raw) if cut.is_set(raw) else None
         return tools if tools and tools.length else None
 
     def read(self, body: bytes, backend: str) -> Prompt:
@@ -158,7 +158,7 @@ class ListDialect:
             self.name,
             self.list_name,
             parts,
-            tools=self.read_tools(parts.tools, spelled),
+            tools=self.read_tools(parts.tools),
             system=system,
             messages=chunks,
         )

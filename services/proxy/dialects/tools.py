@@ -11,9 +11,8 @@ import msgspec
 from msgspec import Raw
 
 from services.proxy import cut
-from services.proxy.cut import UNKNOWN, Spelling
 from services.proxy.dialects.content import encode
-from services.proxy.dialects.normal import BROKEN, Digest, canonical, digest, normal_of, wide_of
+from services.proxy.dialects.normal import BROKEN, Digest, digest, normal_of, wide_of
 from services.proxy.prompt import Section
 
 
@@ -34,13 +33,15 @@ _OWN_KEYS = frozenset(
 )
 
 
-def read_tools(raw: Raw | bytes, spelled: Spelling = UNKNOWN) -> ToolSet:
-    """Hash a `tools` array spelled like `spelled`; raises `UnparsedError` when it is none."""
+def read_tools(raw: Raw | bytes) -> ToolSet:
+    """Hash a `tools` array; raises `UnparsedError` when it is none."""
     hashes: list[bytes] = []
     names: list[str] = []
     size = wide = 0
-    for item in cut.elements(raw):
-        label, tool = _quick(item, spelled) or _any(item)
+    items = cut.elements(raw)
+    decoder = _plain_chat if items and b'"function":' in bytes(items[0])[:40] else _plain
+    for item in items:
+        label, tool = _quick(item, decoder) or _any(item)
         hashes.append(tool.hash)
         names.append(label)
         size += tool.size
@@ -59,7 +60,7 @@ class _Plain(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     """A definition without anything uncommon: OpenAI's function, Anthropic's tool, or the Responses API's."""
 
     name: str
-    description: Raw
+    description: str
     parameters: Raw = cut.NONE
     input_schema: Raw = cut.NONE
     strict: Raw = cut.NONE
@@ -72,18 +73,19 @@ class _ChatTool(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     function: _Plain
 
 
+_Decoder = msgspec.json.Decoder[_Plain] | msgspec.json.Decoder[_ChatTool]
 _plain_chat = msgspec.json.Decoder(_ChatTool)
 _plain = msgspec.json.Decoder(_Plain)
 
 
-def _quick(item: Raw, spelled: Spelling) -> tuple[str, Digest] | None:
+def _quick(item: Raw, decoder: "_Decoder") -> tuple[str, Digest] | None:
     """The hot path for definitions of name, description and schema; None for any other."""
     try:
-        nested = b'"function":' in bytes(memoryview(item)[:40])
-        tool = _plain_chat.decode(item).function if nested else _plain.decode(item)
-        about, size, wide = canonical(tool.description, spelled)
+        found = decoder.decode(item)
     except BROKEN:
         return None
+    tool = found.function if isinstance(found, _ChatTool) else found
+    about, size, wide = normal_of(tool.description)
     schema = bytes(tool.parameters or tool.input_schema)
     if not size or not schema or (tool.parameters and tool.input_schema):
         return None
