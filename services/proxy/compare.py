@@ -47,7 +47,7 @@ class Comparison(NamedTuple):
 
 def start_of(kinds: str) -> int:
     """Position of the first chunk that is a message or the prompt."""
-    return next((i for i, kind in enumerate(kinds) if kind in "mq"), len(kinds))
+    return len(kinds.rstrip("mq"))
 
 
 def compare(old: Side, new: Side) -> Comparison:

@@ -39,7 +39,7 @@ class Endings:
         for past in sighting.candidates:
             if past.settled is None:
                 past.settled = self.settled(past.node.id)
-        sighting.calls = [
-            (call, settled if settled is not None else self.settled(call.id))
-            for call, settled in sighting.calls
-        ]
+        calls = sighting.calls
+        for at, (call, settled) in enumerate(calls):
+            if settled is None:
+                calls[at] = call, self.settled(call.id)

@@ -13,7 +13,7 @@ from services.ids import new_id
 from services.proxy.backend import Backend
 from services.proxy.dialects.base import Dialect, Outcome
 from services.proxy.prompt import Prompt, SectionKind
-from services.proxy.state.base import Past, Sighting
+from services.proxy.state.base import Past, Query, Sighting
 
 Hit = Literal["exact", "prefix", "system+tools", "system_only", "tools_only", "none"]
 Relation = Literal["first", "append", "exact_repeat", "fork", "rewrite"]
@@ -101,7 +101,10 @@ class Measured(msgspec.Struct, kw_only=True):
 
 
 class Flow(msgspec.Struct, kw_only=True):
-    """A request from its first byte to its row. Instants are `time.perf_counter` seconds."""
+    """A request from its first byte to its row. Instants are `time.perf_counter` seconds.
+
+    `foreseen`: `causes` are those known before the answer, if there are any.
+    """
 
     id: str = msgspec.field(default_factory=new_id)
     received_at: int = msgspec.field(default_factory=lambda: time.time_ns() // 1_000_000)
@@ -119,11 +122,13 @@ class Flow(msgspec.Struct, kw_only=True):
     ended_at: float | None = None
     prompt: Prompt | None = None
     identity: Identity | None = None
+    query: Query | None = None
     sighting: Sighting | None = None
     verdict: Verdict | None = None
     outcome: Outcome | None = None
     measured: Measured | None = None
     causes: list[Cause] = []
+    foreseen: bool = False
     lost_tokens: int | None = None
     lost_ms: float | None = None
     status: str = "incomplete"

@@ -18,7 +18,7 @@ from services.proxy.errors import BrokenAnswerError, RefusedError
 from services.proxy.guard import Guard
 from services.proxy.headers import Headers, sent_headers, value_of
 from services.proxy.relay import Relay, Send
-from services.proxy.steps import conclude, remember, report, understand
+from services.proxy.steps import afterwards, conclude, remember, report, understand
 from services.proxy.upstream.base import Exchange, RequestHead, UpstreamError
 
 # Refusals of which the body was taken in already (413), stands still (408), or that must not wait (503).
@@ -207,9 +207,10 @@ class Passage:
         self._relay.close()
         if not self._settled:
             self._conclude()
+        if flow.dialect is not None:
+            afterwards(flow, ctx)
         leave(ctx, flow, self._body_bytes)
-        if flow.prompt is not None and flow.identity is not None:
-            ctx.spawn(remember(flow, ctx))
+        remember(flow, ctx)
 
 
 def _switches(headers: Headers) -> bool:

@@ -5,11 +5,9 @@ Deciding is pure; `place` is the thin part around it that asks the shared state 
 
 import asyncio
 import re
-from functools import partial
 from typing import Protocol
 
-import msgspec
-
+from services.proxy.compare import start_of
 from services.proxy.escapes import readable
 from services.proxy.flow import Flow, Verdict
 from services.proxy.identity import WEAK_SOURCES
@@ -66,7 +64,7 @@ async def place(flow: Flow, parts: Parts) -> None:
     prompt = flow.prompt
     if prompt is None or flow.identity is None or flow.dialect is None:
         return
-    query = query_of(flow, parts.settings, parts.estimator)
+    query = flow.query = query_of(flow, parts.settings, parts.estimator)
     flow.sighting = await parts.state.place(query)
     if query.node is None:
         return
@@ -81,15 +79,18 @@ async def place(flow: Flow, parts: Parts) -> None:
     flow.verdict = verdict
     if flow.identity.session is None:
         flow.identity.session, flow.identity.session_source = verdict.lineage, "lineage"
-    await parts.state.adopt(msgspec.structs.replace(query.node, lineage=verdict.lineage))
+    query.node.lineage = verdict.lineage
+    parts.state.adopt(query.node)
 
 
 async def _decided(
     prompt: Prompt, query: Query, sighting: Sighting, parts: Parts, blocks: Blocks = NO_BLOCKS
 ) -> Verdict:
     """The verdict; that on a large request in a thread, so that comparing it holds no other request up."""
-    work = partial(decide, prompt, query, sighting, parts.texts, parts.estimator, blocks=blocks)
-    return work() if prompt.request_bytes <= INLINE_BYTES else await asyncio.to_thread(work)
+    known = prompt, query, sighting, parts.texts, parts.estimator
+    if prompt.request_bytes <= INLINE_BYTES:
+        return decide(*known, blocks=blocks)
+    return await asyncio.to_thread(decide, *known, blocks=blocks)
 
 
 def marks_of(flow: Flow, parts: Parts) -> Marks | None:
@@ -161,8 +162,8 @@ def query_of(flow: Flow, settings: Settings, estimator: Estimator) -> Query:
 
 def _is_side(prompt: Prompt) -> bool:
     """Whether a request asks for a label of a conversation (a title, tags) and is no turn of one."""
-    messages = [chunk for chunk in prompt.chunks if chunk.kind in {"message", "prompt"}]
-    if prompt.tool_count or not messages or len(messages) > 2:
+    kinds = outline(prompt).kinds
+    if prompt.tool_count or not 1 <= len(kinds) - start_of(kinds) <= 2:
         return False
     limit = prompt.engine.max_tokens
     if limit is not None and 0 < limit <= _SIDE_TOKENS and prompt.system_hash is None:

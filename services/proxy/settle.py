@@ -1,8 +1,8 @@
 """What a request's answer proves: measured reuse, the causes of what was not reused, and their cost.
 
 Pure steps over a `Flow`; what they know besides comes through `Knowledge`, the few long-lived parts they
-read and teach. `foresee` runs before the headers leave, `settle` when the answer ended; neither waits for
-anything.
+read and teach. `foresee` runs before the answer, `judge` when it ended, before the headers of a whole one;
+`finish` does the rest once the last byte was sent. None waits for anything.
 """
 
 import time
@@ -11,7 +11,7 @@ from typing import Protocol
 
 from services.proxy.causes.find import foreseen, scene_of, settled
 from services.proxy.causes.misses import expected, reply_tokens
-from services.proxy.causes.notes import respelt, spelling
+from services.proxy.causes.notes import respelt, spellings_of
 from services.proxy.causes.scene import Scene
 from services.proxy.endings import Endings
 from services.proxy.explain import Explanations
@@ -24,7 +24,7 @@ from services.proxy.texts import Texts
 from services.proxy.tokens import Estimator, model_key
 from services.proxy.usage import measure
 
-__all__ = ["Knowledge", "foresee", "headline", "record_of", "settle", "settled_of"]
+__all__ = ["Knowledge", "finish", "foresee", "headline", "judge", "record_of", "settle", "settled_of"]
 
 QUIET_MS = 600_000  # a call that has not ended after ten minutes is taken for lost, not for running
 OVERLAP_MS = 50  # less than that is rounding, and the end of an answer that its reader had already read
@@ -44,6 +44,7 @@ class Knowledge(Protocol):
 
 def foresee(flow: Flow, ctx: Knowledge) -> None:
     """Name the causes known before the answer; fills `flow.causes`."""
+    flow.foreseen = True
     if flow.sighting is not None:
         ctx.endings.complete(flow.sighting)
     scene = scene_of(flow, ctx.texts)
@@ -52,24 +53,40 @@ def foresee(flow: Flow, ctx: Knowledge) -> None:
 
 
 def settle(flow: Flow, ctx: Knowledge) -> None:
-    """Take the engine's figures, finish the causes and their cost; fills `measured`, `causes`, `lost_*`."""
+    """All that an answer tells, in one step; fills `measured`, `causes`, `lost_*`."""
+    judge(flow, ctx)
+    finish(flow, ctx)
+
+
+def judge(flow: Flow, ctx: Knowledge) -> None:
+    """What the headers may say of an ended answer: the engine's figures and the causes; fills both."""
     if flow.outcome is not None and flow.dialect is not None:
         flow.measured = measure(flow.outcome, flow.dialect, flow.backend)
         if flow.ended_at is None and flow.outcome.terminal and (flow.http_status or 0) < 400:
             flow.status = "completed"  # held until its headers are written; the wire has the last word
     if flow.verdict is None or flow.prompt is None:
-        ctx.endings.put(settled_of(flow, ctx.key))
         return
-    if not flow.causes:
+    if not flow.foreseen:
         foresee(flow, ctx)
-    spellings = array("q", (spelling(chunk) for chunk in flow.prompt.chunks))
     _infer(flow, ctx.speeds)
     scene = scene_of(flow, ctx.texts)
     if scene is not None:
         flow.causes = settled(scene, flow, flow.causes)
-        flow.causes += respelt(scene, ctx.endings.spellings(_parent(flow)), spellings)
-        flow.lost_tokens = lost_tokens(scene, flow, ctx.estimator)
-        flow.lost_ms = lost_ms(flow, ctx.speeds)
+
+
+def finish(flow: Flow, ctx: Knowledge) -> None:
+    """Notes, costs, what this answer teaches and what later ones are told of it; after `judge`."""
+    if flow.verdict is None or flow.prompt is None:
+        ctx.endings.put(settled_of(flow, ctx.key))
+        return
+    spellings = array("q", spellings_of(flow.prompt.chunks))
+    before = ctx.endings.spellings(_parent(flow))
+    if flow.causes or any(before):
+        scene = scene_of(flow, ctx.texts)
+        if scene is not None:
+            flow.causes += respelt(scene, before, spellings)
+            flow.lost_tokens = lost_tokens(scene, flow, ctx.estimator)
+            flow.lost_ms = lost_ms(flow, ctx.speeds)
     _learn(flow, ctx)
     ctx.endings.put(settled_of(flow, ctx.key), spellings)
     ctx.explanations.put(flow)

@@ -13,7 +13,8 @@ from services.proxy.flow import Flow
 from services.proxy.identity import identify
 from services.proxy.place import marks_of, place, query_of
 from services.proxy.prompt import Prompt
-from services.proxy.settle import foresee, settle, settled_of
+from services.proxy.settle import finish, foresee, judge, settled_of
+from services.proxy.state.base import Marks
 
 log = logging.getLogger("metalanchor")
 
@@ -46,23 +47,45 @@ async def _read(dialect: Dialect, body: bytes, backend: str, ctx: Context) -> Pr
 
 
 def conclude(flow: Flow, ctx: Context) -> None:
-    """Settle the flow with what its answer told."""
+    """What an answer that ended told; before the headers of a whole one leave."""
     try:
-        settle(flow, ctx)
+        judge(flow, ctx)
     except Exception as error:  # noqa: BLE001 see above
         report("settling a request", error)
 
 
-async def remember(flow: Flow, ctx: Context) -> None:
-    """Leave in the shared state what became of a request; after its answer, off everyone's path."""
+def afterwards(flow: Flow, ctx: Context) -> None:
+    """The rest of settling, once the last byte was sent."""
     try:
-        query = query_of(flow, ctx.settings, ctx.estimator)
-        assert flow.prompt is not None
-        small = flow.prompt.request_bytes <= INLINE_BYTES
-        marks = marks_of(flow, ctx) if small else await asyncio.to_thread(marks_of, flow, ctx)
-        await ctx.state.settle(query, settled_of(flow, ctx.key), marks)
+        finish(flow, ctx)
+    except Exception as error:  # noqa: BLE001 see above
+        report("settling a request", error)
+
+
+def remember(flow: Flow, ctx: Context) -> None:
+    """Leave in the shared state what became of a request; a large one is marked in a thread first."""
+    prompt = flow.prompt
+    if prompt is None or flow.identity is None:
+        return
+    if prompt.request_bytes > INLINE_BYTES:
+        ctx.spawn(_remember_large(flow, ctx))
+        return
+    try:
+        _leave(flow, ctx, marks_of(flow, ctx))
     except Exception as error:  # noqa: BLE001 see above
         report("remembering a request", error)
+
+
+async def _remember_large(flow: Flow, ctx: Context) -> None:
+    try:
+        _leave(flow, ctx, await asyncio.to_thread(marks_of, flow, ctx))
+    except Exception as error:  # noqa: BLE001 see above
+        report("remembering a request", error)
+
+
+def _leave(flow: Flow, ctx: Context, marks: Marks | None) -> None:
+    ending = ctx.endings.settled(flow.id) or settled_of(flow, ctx.key)
+    ctx.state.settle(flow.query or query_of(flow, ctx.settings, ctx.estimator), ending, marks)
 
 
 def report(doing: str, error: BaseException) -> None:

@@ -1,6 +1,5 @@
 """Where a request stands: what it continues, what it shares, which break comes first, what may be reused."""
 
-import asyncio
 import copy
 
 import pytest
@@ -67,6 +66,16 @@ async def test_a_new_conversation_with_the_same_system_and_tools_is_a_fork(proxy
     assert fork.verdict.breakers == []
     assert fork.verdict.reused_chunks == 2
     assert fork.verdict.predicted_reuse > 0.9
+
+
+async def test_a_conversation_whose_tools_became_those_of_another_one_hits_what_that_one_warmed(proxy):
+    """A head that is only known from other conversations is no `prefix` of this one."""
+    await proxy.chat(system(RULES), user("hi"), tools=[tool("a"), tool("b")])
+    await proxy.chat(system(RULES), user("other"), tools=[tool("a"), tool("c")])
+    changed = await proxy.chat(system(RULES), user("hi"), tools=[tool("a"), tool("c")])
+    assert verdict(changed) == ("rewrite", "system+tools")
+    assert changed.verdict.predicted_reuse > 0.9
+    assert changed.verdict.breakers[0].path == "tools[1].name"
 
 
 async def test_partly_equal_heads(proxy):
@@ -383,7 +392,7 @@ async def test_two_processes_with_one_redis_find_a_break_to_within_a_block(valke
     one, two = (Proxy(state, redis_url=valkey.url) for state in shared_states)
     text = "".join(f"rule {n}\n" for n in range(400))
     first = await one.chat(system(text), user("hi"), tools=[tool("a"), tool("b")])
-    await asyncio.gather(*shared_states[0]._tasks)
+    await shared_states[0]._link.written(1.0)
     changed = text[:1000] + "#" + text[1001:]
     flow = await two.chat(system(changed), user("hi"), assistant("x"), tools=[tool("b"), tool("a")])
     assert flow.verdict.parent.node.id == first.id

@@ -173,7 +173,7 @@ class Pipeline:
         self.now_ms += round(took_s * 1e3)
         query = query_of(flow, self.settings, self.estimator)
         settle(flow, self)
-        await self.state.settle(query, settled_of(flow, self.key), marks_of(flow, self))
+        self.state.settle(query, settled_of(flow, self.key), marks_of(flow, self))
 
 
 def rendered(flow: Flow) -> bytes:

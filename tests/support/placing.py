@@ -50,7 +50,7 @@ class Proxy:
         settled = Settled(
             id=flow.id, lineage=flow.verdict.lineage, ended=flow.received_at, status="completed"
         )
-        await self.state.settle(query_of(flow, self.settings, self.estimator), settled, marks_of(flow, self))
+        self.state.settle(query_of(flow, self.settings, self.estimator), settled, marks_of(flow, self))
         return flow
 
     async def chat(self, *messages: dict[str, Any], session: str | None = None, **more: Any) -> Flow:

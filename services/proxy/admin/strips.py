@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from services.proxy.flow import Flow
-from services.proxy.outline import LETTERS, ROLES
+from services.proxy.outline import outline
 from services.proxy.row import CHUNK_HASH_BYTES
 
 # A 400-message prompt takes 2.5 KB, the usual one of 40 a tenth of that: about 2 MB, at most 10.
@@ -54,11 +54,8 @@ class Strips:
         prompt = flow.prompt
         if prompt is None or not prompt.chunks:
             return
-        self._strips[flow.id] = Strip(
-            "".join([LETTERS[chunk.kind] for chunk in prompt.chunks]),
-            "".join([ROLES.get(chunk.role, "-") for chunk in prompt.chunks]),
-            array("q", [chunk.size for chunk in prompt.chunks]),
-        )
+        lines = outline(prompt)
+        self._strips[flow.id] = Strip(lines.kinds, lines.roles, array("q", lines.sizes))
         if len(self._strips) > STRIPS:
             self._strips.popitem(last=False)
 

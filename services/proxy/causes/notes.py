@@ -84,20 +84,23 @@ def nondeterministic(scene: Scene, flow: Flow) -> Cause | None:
     return None
 
 
-def spelling(chunk: Chunk) -> int:
-    """What of a message's bytes is no content and yet worth noticing when it changes: ids, media encoding.
+def spellings_of(chunks: Iterable[Chunk]) -> list[int]:
+    """What of each message's bytes is no content and yet worth noticing when it changes: ids, media encoding.
 
     Comparable within this process only; 0 where there is nothing of the kind.
     """
-    if chunk.kind != "message":
-        return 0
+    return [
+        # One pass over what has no ids, which is most of a conversation.
+        _spelling(chunk) if chunk.kind == "message" and (chunk.media or ID_ENDING in chunk.raw) else 0
+        for chunk in chunks
+    ]
+
+
+def _spelling(chunk: Chunk) -> int:
+    raw = chunk.raw
     if chunk.media:
-        return hash(
-            tuple(text for text in chunk.raw.split(b'"') if len(text) >= LEAST_MEDIA and b" " not in text)
-        )
-    if ID_ENDING not in chunk.raw:  # one pass over what has no ids, which is most of a conversation
-        return 0
-    ids = _ids(chunk.raw)
+        return hash(tuple(text for text in raw.split(b'"') if len(text) >= LEAST_MEDIA and b" " not in text))
+    ids = _ids(raw)
     return hash(tuple(ids)) if ids else 0
 
 

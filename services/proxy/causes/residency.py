@@ -70,9 +70,9 @@ def reloaded(scene: Scene) -> Cause | None:
 
 def unloaded(scene: Scene) -> Cause | None:
     """The model left memory since its last call: idle for longer than it was kept, or told to go."""
-    runs = scene.model_runs
-    if not runs or not _loads(scene) or _reused(scene) or _was_ready(scene):
+    if not _loads(scene) or _reused(scene) or _was_ready(scene) or not scene.model_runs:
         return None
+    runs = scene.model_runs
     last = runs[-1]
     gap_s = max(0.0, (scene.at - last.ended) / 1e3)
     told = next((run for run in reversed(runs) if _ends(run)), None)

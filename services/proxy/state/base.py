@@ -170,10 +170,10 @@ class State(Protocol):
     async def place(self, query: Query) -> Sighting:
         """Look up and register a request, atomically."""
 
-    async def adopt(self, node: Node) -> None:
+    def adopt(self, node: Node) -> None:
         """Store the lineage that the pure code decided for a registered node."""
 
-    async def settle(self, query: Query, settled: Settled, marks: Marks | None) -> None:
+    def settle(self, query: Query, settled: Settled, marks: Marks | None) -> None:
         """Add what became of a request."""
 
     async def marks(self, request_id: str) -> Marks | None:

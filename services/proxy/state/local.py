@@ -69,7 +69,7 @@ class LocalState:
         self._remember(query, node)
         return sighting
 
-    async def adopt(self, node: Node) -> None:
+    def adopt(self, node: Node) -> None:
         """Store the lineage decided for a registered node."""
         entry = self._entries.get(node.id)
         if entry is None:
@@ -83,7 +83,7 @@ class LocalState:
         if len(held) > limits.PER_LINEAGE:
             self._forget(held[0])
 
-    async def settle(self, query: Query, settled: Settled, marks: Marks | None) -> None:
+    def settle(self, query: Query, settled: Settled, marks: Marks | None) -> None:
         """Add what became of a request."""
         self.timeline(query.backend).settle(settled)
         entry = self._entries.get(settled.id)

@@ -85,18 +85,18 @@ class RedisState:
             return own
         answer = layout.answer(reply)
         timeline.catch_up(answer.events, answer.cursor)
-        return merge(answer.sighting, own, timeline.before(query.call.id) if answer.events else own.calls)
+        return merge(answer.sighting, own, timeline.before(query.call.id))
 
-    async def adopt(self, node: Node) -> None:
+    def adopt(self, node: Node) -> None:
         """Store the lineage that was decided for a registered node; Redis follows in the background."""
         backend = self.local.backend_of(node.id)
-        await self.local.adopt(node)
+        self.local.adopt(node)
         if backend is not None:
             self._later(layout.adopt(node, backend))
 
-    async def settle(self, query: Query, settled: Settled, marks: Marks | None) -> None:
+    def settle(self, query: Query, settled: Settled, marks: Marks | None) -> None:
         """Add what became of a request; Redis follows in the background."""
-        await self.local.settle(query, settled, marks)
+        self.local.settle(query, settled, marks)
         self._later(layout.settle(query, settled, marks, self.local.max_bytes))
 
     async def marks(self, request_id: str) -> Marks | None:

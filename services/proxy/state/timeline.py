@@ -13,21 +13,21 @@ class Timeline:
 
     def __init__(self) -> None:
         self.cursor = 0
-        self._calls: dict[str, Call] = {}
-        self._settled: dict[str, Settled] = {}
+        self._calls: dict[str, tuple[Call, Settled | None]] = {}
         self._last = ""
 
     def before(self, request_id: str) -> list[tuple[Call, Settled | None]]:
         """All calls but that one, oldest first, and what became of each."""
-        settled = self._settled
-        found = [(call, settled.get(i)) for i, call in self._calls.items() if i != request_id]
+        found = list(self._calls.values())
+        if request_id in self._calls:
+            found = [entry for entry in found if entry[0].id != request_id]
         return found[-limits.CALLS :]
 
     def call(self, call: Call) -> None:
         """Enter a call; one that is known keeps what is known of it."""
         if call.id in self._calls:
             return
-        self._calls[call.id] = call
+        self._calls[call.id] = call, None
         if call.id < self._last:
             self._calls = dict(sorted(self._calls.items()))
         else:
@@ -35,15 +35,14 @@ class Timeline:
         while len(self._calls) > limits.CALLS + 1:  # that many before the latest
             oldest = next(iter(self._calls))
             del self._calls[oldest]
-            self._settled.pop(oldest, None)
 
     def adopt(self, request_id: str, lineage: str) -> None:
         """A call's lineage was decided."""
-        if (call := self._calls.get(request_id)) is not None:
-            call.lineage = lineage
+        if (known := self._calls.get(request_id)) is not None:
+            known[0].lineage = lineage
 
     def catch_up(self, events: list[Call | Settled | tuple[str, str]], cursor: int) -> None:
-        """Enter what Redis tells of, oldest first."""
+        """Enter what Redis tells of, oldest first: this process's own doings too."""
         for event in events:
             if isinstance(event, Call):
                 self.call(event)
@@ -55,5 +54,5 @@ class Timeline:
 
     def settle(self, settled: Settled) -> None:
         """A call's answer ended."""
-        if settled.id in self._calls:
-            self._settled[settled.id] = settled
+        if (known := self._calls.get(settled.id)) is not None:
+            self._calls[settled.id] = known[0], settled

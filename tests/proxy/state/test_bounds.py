@@ -78,8 +78,8 @@ async def test_this_process_keeps_its_own_memory_under_the_cap():
         for n in range(1500):
             query = turn(n, n % 3)
             await state.place(query)
-            await state.adopt(msgspec.structs.replace(query.node, lineage=query.node.id))
-            await state.settle(query, settled(query), MARKS)
+            state.adopt(msgspec.structs.replace(query.node, lineage=query.node.id))
+            state.settle(query, settled(query), MARKS)
         used = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()

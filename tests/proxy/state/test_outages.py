@@ -167,7 +167,7 @@ async def test_two_processes_share_one_state(valkey, make_state):
     one, two = await make_state(valkey.url), await make_state(valkey.url)
     query = make_query(session="s", tools="T")
     await one.place(query)
-    await one.adopt(msgspec.structs.replace(query.node, lineage=query.node.id))
+    one.adopt(msgspec.structs.replace(query.node, lineage=query.node.id))
     await one._link.written(1.0)
     sighting = await two.place(make_query(session="s", tools="T"))
     assert (sighting.system_seen, sighting.tools_seen, sighting.exact_seen) == (True, True, True)

@@ -57,13 +57,13 @@ async def state(make_state):
 
 
 async def adopt(state, query, lineage=None):
-    await state.adopt(msgspec.structs.replace(query.node, lineage=lineage or query.node.id))
+    state.adopt(msgspec.structs.replace(query.node, lineage=lineage or query.node.id))
     await landed(state)
 
 
 async def settle(state, query, marks=None, **more):
     settled = Settled(id=query.call.id, lineage="", ended=1, status="completed", **more)
-    await state.settle(query, settled, marks)
+    state.settle(query, settled, marks)
     await landed(state)
 
 
