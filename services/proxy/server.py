@@ -9,6 +9,7 @@ rows are carried out.
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import resource
@@ -36,11 +37,15 @@ log = logging.getLogger("metalanchor")
 # Connections a worker serves at once. A long stream holds one; granian counts idle kept-alive ones too.
 BACKPRESSURE = 16_384
 BACKLOG = 1024
+# Descriptors of an idle proxy: 30 (libraries, spool, journal, Redis, SQLite), and as many for its own pages.
+OWN_FILES = 64
 # The whole way out, of the 3 s that DESIGN §8 allows: what is not done by then is left to the journal.
 DEADLINE_S = 2.6
 FLOWS_STOP_S = 0.5
 SERVER_STOP_S = 0.3
 FILES = 65_536
+# New objects between looks of the collector, and how many looks make one at older generations.
+COLLECT = 20_000, 20, 50
 
 
 def run(settings: Settings) -> int:
@@ -79,11 +84,12 @@ async def _serve(settings: Settings, leash: int | None, ready: Callable[[], None
         loop.add_reader(leash, stop.set)
     async with open_app(settings) as (gate, ctx):
         rows = backend_settings(settings)
-        servers = [_server(gate, settings, row.port or settings.port) for row in rows]
+        servers = [_server(gate, settings, row.port or settings.port, len(rows)) for row in rows]
         serving = [asyncio.create_task(server.serve()) for server in servers]
         for row in rows:
             log.info("MetalAnchor on http://%s:%s for %s", settings.host, row.port, errors.shown_url(row.url))
         ready()
+        settle_memory()
         stopped = asyncio.create_task(stop.wait())
         done, _ = await asyncio.wait({stopped, *serving}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
@@ -96,12 +102,34 @@ async def _serve(settings: Settings, leash: int | None, ready: Callable[[], None
         task.result()
 
 
+def settle_memory() -> None:
+    """Keep the collector away from what lives as long as the process, and have it look less often.
+
+    By default it looks after every 700 new objects, which is several times a request; almost all that a
+    request leaves is freed without it.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT)
+
+
 def _give_up() -> None:
     """Whatever still waits would hold the process beyond its time; the journal has the rest."""
     os._exit(0)
 
 
-def _server(gate: Gate, settings: Settings, port: int) -> Any:
+def connections(files: int, ports: int) -> int:
+    """How many clients each of the ports may serve at once, given so many descriptors.
+
+    Every client may need one towards the backend too; a client over this number waits to be accepted, which
+    is better than one that was accepted and cannot be served.
+    """
+    if files == resource.RLIM_INFINITY:
+        return BACKPRESSURE
+    return max(1, min(BACKPRESSURE, (files - OWN_FILES) // 2 // ports))
+
+
+def _server(gate: Gate, settings: Settings, port: int, ports: int) -> Any:
     return Server(
         gate,
         address=settings.host,
@@ -111,7 +139,7 @@ def _server(gate: Gate, settings: Settings, port: int) -> Any:
         http1_settings=HTTP1Settings(),
         websockets=True,
         backlog=BACKLOG,
-        backpressure=BACKPRESSURE,
+        backpressure=connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0], ports),
         log_level=LogLevels.error,
         log_dictconfig=LOGGING,
     )
