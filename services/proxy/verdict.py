@@ -64,9 +64,10 @@ def decide(
 
     choice = choose(Request(node, query.call, new, side), sighting)
     verdict = Verdict(lineage=node.id, intervening=choice.intervening, prompt_estimate=node.estimate)
-    shared = _seen_chunks(node, sighting), 0
+    shared, kept = (_seen_chunks(node, sighting), 0), 0
     if choice.parent is not None:
         comparison = (compare if choice.continued else compare_head)(side(choice.parent.node), new)
+        kept = comparison.whole
         shared = max(shared, (comparison.whole, comparison.head))
         _against(verdict, choice, node, comparison)
     elif choice.switched is not None:
@@ -74,7 +75,7 @@ def decide(
     if sighting.exact_seen or verdict.relation == "exact_repeat":
         shared = len(node.kinds) - node.kinds.startswith("p"), 0
     _predict(verdict, prompt, node, shared, _Price(estimator, model_key(query.backend, query.call.model)))
-    verdict.hit = _hit(choice, node, sighting, verdict, shared[0])
+    verdict.hit = _hit(choice, node, sighting, verdict, kept)
     return verdict
 
 
@@ -137,6 +138,10 @@ def _same_params(verdict: Verdict, node: Node) -> bool:
 
 
 def _hit(choice: Choice, node: Node, sighting: Sighting, verdict: Verdict, whole: int) -> Hit:
+    """The best hit that holds; `whole` counts the leading chunks kept from the request it continues.
+
+    What other conversations have warmed counts for `system+tools` and below, never for `prefix`.
+    """
     if sighting.exact_seen or verdict.relation == "exact_repeat":
         return "exact"
     if choice.continued and choice.parent and _over_half(verdict, choice.parent.node, node, whole):

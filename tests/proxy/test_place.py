@@ -75,7 +75,7 @@ async def test_a_conversation_whose_tools_became_those_of_another_one_hits_what_
     changed = await proxy.chat(system(RULES), user("hi"), tools=[tool("a"), tool("c")])
     assert verdict(changed) == ("rewrite", "system+tools")
     assert changed.verdict.predicted_reuse > 0.9
-    assert changed.verdict.breakers[0].path == "tools[1].name"
+    assert changed.verdict.breakers[0].path == "tools[1]"
 
 
 async def test_partly_equal_heads(proxy):
