@@ -26,14 +26,27 @@ def address(settings: Settings) -> str:
 
 def get(settings: Settings, path: str) -> Any:
     """The JSON below ``/metalanchor``; None for 404. Raises `Unreachable` or `Failure`."""
+    return _read(address(settings), *_ask(settings, "GET", path, TIMEOUT_S))
+
+
+def post(settings: Settings, path: str, timeout_s: float = TIMEOUT_S) -> Any:
+    """The JSON answer of a POST without a body; None for 404. A refusal's own words are its `Failure`."""
+    status, body = _ask(settings, "POST", path, timeout_s)
+    message = _message(body) if status >= 400 and status not in {401, 403, 404} else None
+    if message:
+        raise Failure(message)
+    return _read(address(settings), status, body)
+
+
+def _ask(settings: Settings, method: str, path: str, timeout_s: float) -> tuple[int, bytes]:
     where = address(settings)
     host, _, port = where.rpartition(":")
-    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=TIMEOUT_S)
+    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout_s)
     headers = {"X-MetalAnchor-Token": settings.token} if settings.token else {}
     try:
-        connection.request("GET", f"/metalanchor{path}", headers=headers)
+        connection.request(method, f"/metalanchor{path}", headers=headers)
         response = connection.getresponse()
-        body = response.read()
+        return response.status, response.read()
     except (OSError, http.client.HTTPException):
         raise Unreachable(
             f"No proxy answers at http://{where}. Start it with `metalanchor up`, "
@@ -41,7 +54,14 @@ def get(settings: Settings, path: str) -> Any:
         ) from None
     finally:
         connection.close()
-    return _read(where, response.status, body)
+
+
+def _message(body: bytes) -> str | None:
+    try:
+        error = msgspec.json.decode(body)["error"]
+        return str(error["message"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return None
 
 
 def _read(where: str, status: int, body: bytes) -> Any:

@@ -10,12 +10,15 @@ from services.cli.history import reading
 from services.cli.output import as_json, print_json
 from services.settings import Settings, load
 
+EXACT_S = 130.0  # four questions to the backend, each of which the proxy gives 30 s
+
 
 @click.command()
 @click.argument("request_id", required=False, metavar="[ID]")
 @click.option("--last", is_flag=True, help="The latest recorded generation.")
+@click.option("--exact", is_flag=True, help="Also the very token, by the backend's template and tokeniser.")
 @as_json
-def explain(request_id: str | None, last: bool, as_json: bool) -> None:
+def explain(request_id: str | None, last: bool, exact: bool, as_json: bool) -> None:
     """Say why a request did not reuse what it could have.
 
     Asks the running proxy, which alone still has the text; without it, tells what was recorded.
@@ -24,6 +27,8 @@ def explain(request_id: str | None, last: bool, as_json: bool) -> None:
     if bool(request_id) == last:
         raise click.UsageError("Name a request's ID, or use --last. `metalanchor requests` lists them.")
     found = _explanation(settings, request_id or _latest(settings))
+    if exact:
+        found["exact"] = _exact(settings, found["id"])
     if as_json:
         print_json(found)
     else:
@@ -52,6 +57,13 @@ def _explanation(settings: Settings, request_id: str) -> dict[str, Any]:
     return dict(found)
 
 
+def _exact(settings: Settings, request_id: str) -> dict[str, Any]:
+    found = client.post(settings, f"/api/requests/{request_id}/exact", EXACT_S)
+    if found is None:
+        raise Failure("The running proxy did not answer that request itself, so it has no text to render.")
+    return dict(found)
+
+
 def _recorded(settings: Settings, request_id: str) -> dict[str, Any] | None:
     from services.history.queries import get_request  # noqa: PLC0415
     from services.proxy.explain import explain_row  # noqa: PLC0415
@@ -76,6 +88,8 @@ def lines(found: dict[str, Any]) -> list[str]:
         out.append(click.style(f"Lost       {_count(found['lost_tokens'])} tokens{seconds}", fg="yellow"))
     if found["diverged_at"]:
         out += ["", *_divergence(found)]
+    if "exact" in found:
+        out += ["", *_token(found["exact"])]
     if found["causes"]:
         out += ["", "Causes"]
         out += [f"  {_cause(cause)}" for cause in found["causes"]]
@@ -93,6 +107,20 @@ def _divergence(found: dict[str, Any]) -> list[str]:
     before, now = found["before"], found["after"]
     if before is not None and now is not None:
         out += diff(before, now)
+    return out
+
+
+def _token(found: dict[str, Any]) -> list[str]:
+    """Where the rendered prompts part, by the backend's own account."""
+    if not found["broken"]:
+        return ["Exact      the whole rendered prompt before it is kept"]
+    place = f"byte {_count(found['byte_offset'])} of the rendered prompt"
+    if found["token"] is not None:
+        known = f"token {_count(found['token'])} of {_count(found['tokens'])}"
+        place = known if found["byte_offset"] is None else f"{known}, {place}"
+    out = [f"Exact      the rendered prompts part at {place}"]
+    if found["before"] is not None and found["after"] is not None:
+        out += diff(found["before"], found["after"])
     return out
 
 

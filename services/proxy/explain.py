@@ -8,14 +8,28 @@ process, are explained from their row, without excerpts.
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from services.proxy.advice import advice_for
 from services.proxy.flow import Breaker, Cause, Flow, Measured
+from services.proxy.outline import outline
 from services.proxy.row import cause_json, headline, place_of
 
 EXCERPT = 60  # bytes of text on each side of the divergence: one terminal line of context
 MAX_ENTRIES = 4_096  # about 2 KB each, so under 10 MB
+MAX_MADE = 512  # at most 5 KB each, for a prompt of 400 messages
+
+
+class Made(NamedTuple):
+    """What a request was made of: its chunks by letter and hash, no text; and how its model was loaded."""
+
+    parent: str | None
+    backend: str
+    dialect: str
+    model: str
+    kinds: str
+    hashes: bytes
+    engine: dict[str, Any]
 
 
 class Explanations:
@@ -24,6 +38,7 @@ class Explanations:
     def __init__(self, ttl_s: float, *, enabled: bool) -> None:
         self._ttl_s, self._enabled = ttl_s, enabled
         self._entries: OrderedDict[str, tuple[float, dict[str, Any]]] = OrderedDict()
+        self._made: OrderedDict[str, Made] = OrderedDict()
 
     def put(self, flow: Flow) -> None:
         """Remember a flow's explanation as it stands now; a later call replaces it."""
@@ -31,6 +46,14 @@ class Explanations:
         self._entries.move_to_end(flow.id)
         if len(self._entries) > MAX_ENTRIES:
             self._entries.popitem(last=False)
+        if (made := _made(flow)) is not None:
+            self._made[flow.id] = made
+            if len(self._made) > MAX_MADE:
+                self._made.popitem(last=False)
+
+    def made(self, request_id: str) -> Made | None:
+        """What a request was made of, where it is among the latest."""
+        return self._made.get(request_id)
 
     def get(self, request_id: str) -> dict[str, Any] | None:
         """The explanation, without excerpts once the time limit for text has passed; None if not here."""
@@ -155,3 +178,18 @@ def _first_breaker(flow: Flow) -> Breaker | None:
 
 def _evicted(causes: list[Cause]) -> dict[str, Any] | None:
     return next((cause.detail for cause in causes if cause.code == "evicted_by"), None)
+
+
+def _made(flow: Flow) -> Made | None:
+    prompt = flow.prompt
+    if prompt is None or not prompt.chunks:
+        return None
+    asked, lines = prompt.engine, outline(prompt)
+    engine: dict[str, Any] = {}
+    if flow.backend.kind == "ollama":  # asked for again: rendering shall reload nothing, nor change idle time
+        options = {name: value for name, value in asked.options.items() if name != "shift"}
+        engine = {"options": options} if options else {}
+        engine |= {"shift": asked.options["shift"]} if "shift" in asked.options else {}
+        engine |= {"keep_alive": asked.keep_alive_s} if asked.keep_alive_s is not None else {}
+    parent = flow.verdict.parent.node.id if flow.verdict and flow.verdict.parent else None
+    return Made(parent, flow.backend.name, prompt.dialect, prompt.model, lines.kinds, lines.hashes, engine)

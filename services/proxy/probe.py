@@ -46,7 +46,7 @@ class Found(NamedTuple):
 
 def ask(url: str, path: str, timeout_s: float = TIMEOUT_S) -> Answer | None:
     """GET one path below a server's address; None where nothing listens. Blocking: call it in a thread."""
-    connection = _connection(url, timeout_s)
+    connection = connection_to(url, timeout_s)
     try:
         connection.connect()
         connection.request(
@@ -63,7 +63,8 @@ def ask(url: str, path: str, timeout_s: float = TIMEOUT_S) -> Answer | None:
         connection.close()
 
 
-def _connection(url: str, timeout_s: float) -> http.client.HTTPConnection:
+def connection_to(url: str, timeout_s: float) -> http.client.HTTPConnection:
+    """A connection to a server's address, not made yet."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if parts.scheme == "https":

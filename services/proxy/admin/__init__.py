@@ -10,7 +10,7 @@ from litestar.datastructures import ResponseHeader
 from litestar.exceptions import HTTPException
 from litestar.openapi.config import OpenAPIConfig
 
-from services.proxy.admin import events, health, lineages, pages, reference, report, rows, sql
+from services.proxy.admin import events, exact, health, lineages, pages, reference, report, rows, sql
 from services.proxy.admin.errors import HistoryUnavailable, on_bug, on_history, on_http
 from services.proxy.admin.history import History
 from services.proxy.admin.login import Door
@@ -41,6 +41,7 @@ def create_admin(ctx: Parts) -> Litestar:
     site = Site(Door(ctx.key, ctx.settings.token))
     parts = [
         rows.routes(ctx, history),
+        exact.routes(ctx),
         lineages.routes(ctx, history),
         sql.routes(history),
         report.routes(history),

@@ -12,6 +12,7 @@ from services.proxy.live import Live
 from services.proxy.outbox import Outbox
 from services.proxy.speed import Speeds
 from services.proxy.state.base import State
+from services.proxy.texts import Texts
 from services.settings import Settings
 
 
@@ -57,6 +58,10 @@ class Parts(Protocol):
     @property
     def speeds(self) -> Speeds:
         """How fast each model prefills."""
+
+    @property
+    def texts(self) -> Texts:
+        """Prompt texts this process remembers."""
 
     @property
     def key(self) -> bytes:
