@@ -242,6 +242,8 @@ def _check_backends(settings: Settings) -> None:
     for label, url in (first, *((f"[[backend]] {b.name}", b.url) for b in settings.backend)):
         if url is not None and not _is_address(url):
             raise SettingsError(f"{label}: {_masked(url)!r} must be http:// or https:// and a host.")
+        if url is not None and _is_own(settings, url):
+            raise SettingsError(f"{label}: {_masked(url)!r} is where the proxy itself listens.")
     for what in ("name", "port"):
         used = [getattr(b, what) for b in settings.backend if getattr(b, what) is not None]
         if len(used) != len(set(used)):
@@ -256,6 +258,16 @@ def _is_address(url: str) -> bool:
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
         return False
+
+
+def _is_own(settings: Settings, url: str) -> bool:
+    """Whether a backend's URL is the proxy's own address: each request would call itself for ever."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if port not in {settings.port, *(backend.port for backend in settings.backend)}:
+        return False
+    host = parts.hostname or ""
+    return host == settings.host or is_loopback(host) or host in {"0.0.0.0", "::"}  # noqa: S104  (not bound)
 
 
 def _env(name: str) -> str:

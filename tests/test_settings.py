@@ -55,6 +55,21 @@ def test_a_bad_value_is_an_error_that_names_the_setting(name: str, value: str):
         load({f"METALANCHOR_{name}": value})
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "127.9.9.9", "0.0.0.0"])
+def test_the_proxy_is_no_backend_of_its_own(host: str, tmp_path: Path):
+    """One request to such a proxy would call it again until sockets run out, so it does not start."""
+    url = f"http://{host}:8084/v1"
+    with pytest.raises(SettingsError, match=r"METALANCHOR_BACKEND_URL.* is where the proxy itself listens"):
+        load({"METALANCHOR_BACKEND_URL": url})
+    assert load({"METALANCHOR_BACKEND_URL": url, "METALANCHOR_PORT": "8085"}).backend_url == url
+    file = tmp_path / "metalanchor.toml"
+    file.write_text(
+        f'[[backend]]\nname="a"\nurl="http://{host}:9"\n[[backend]]\nname="b"\nurl="http://b:1"\nport=9'
+    )
+    with pytest.raises(SettingsError, match=r"\[\[backend\]\] a: .*itself listens"):
+        load({}, file)
+
+
 def test_an_unknown_name_is_an_error_with_the_nearest():
     """A misspelt variable is refused, and the likely one suggested."""
     with pytest.raises(SettingsError, match=r"METALANCHOR_PROT.*Did you mean METALANCHOR_PORT"):
