@@ -64,6 +64,17 @@ def _message(body: bytes) -> str | None:
         return None
 
 
+def status(settings: Settings) -> dict[str, Any]:
+    """The proxy's ``/status``. Raises `Unreachable`, or `Failure` where another program answers."""
+    found = get(settings, "/status")
+    if not isinstance(found, dict) or not {"version", "status"} <= found.keys():
+        raise Failure(
+            f"What answers at http://{address(settings)} is no MetalAnchor proxy. "
+            "Name the proxy's place in METALANCHOR_HOST and METALANCHOR_PORT."
+        )
+    return found
+
+
 def _read(where: str, status: int, body: bytes) -> Any:
     if status == 404:
         return None

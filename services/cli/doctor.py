@@ -109,15 +109,13 @@ def _stand_in(_: Settings) -> Verdict:
 
 def _proxy(settings: Settings) -> Verdict:
     try:
-        found = client.get(settings, "/status")
+        found = client.status(settings)
     except Unreachable:
         return Verdict("warn", "not running", "metalanchor up")
     except Failure as error:
         return Verdict("fail", error.message, "Set METALANCHOR_PORT to a free one, or correct the token.")
-    level = {"ok": "ok", "degraded": "warn"}.get((found or {}).get("status", ""), "fail")
-    return Verdict(
-        level, f"status {(found or {}).get('status')}", "" if level == "ok" else "metalanchor status"
-    )
+    level = {"ok": "ok", "degraded": "warn"}.get(found["status"], "fail")
+    return Verdict(level, f"status {found['status']}", "" if level == "ok" else "metalanchor status")
 
 
 CHECKS: dict[str, Callable[[Settings], Verdict]] = {

@@ -23,7 +23,7 @@ def status(config: bool, as_json: bool) -> int:
     if config:
         _print_settings([{"name": r.name, "value": r.value, "source": r.source} for r in rows], as_json)
         return 0
-    found = client.get(settings, "/status") or {}
+    found = client.status(settings)
     if as_json:
         print_json(found)
     else:
@@ -46,10 +46,19 @@ def parts(found: dict[str, Any]) -> list[Row]:
     alive = "up" if worker.get("alive") else "down"
     rows.append(_row("worker", alive, f"last seen {worker.get('last_seen') or 'never'}"))
     rows.append(_row("database", database.get("status"), database.get("error") or database.get("kind")))
+    rows.append(_spool(found))
+    return rows
+
+
+def _spool(found: dict[str, Any]) -> Row:
+    """What waits on disk, and whether the data folder takes anything at all."""
     spool, dropped = found.get("spool") or {}, found.get("dropped") or {}
     waiting, lost = spool.get("records") or 0, sum(dropped.values())
-    rows.append(_row("spool", "degraded" if waiting else "up", f"{waiting} rows on disk, {lost} dropped"))
-    return rows
+    error = spool.get("error") or (found.get("journal") or {}).get("error")
+    about = f"{waiting} rows on disk, {lost} dropped"
+    if error:
+        about += f"; the data folder cannot be written ({error})"
+    return _row("spool", "degraded" if waiting or error else "up", about)
 
 
 def _row(part: str, status: str | None, about: object) -> Row:

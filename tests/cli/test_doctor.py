@@ -26,7 +26,7 @@ def test_what_does_not_answer_is_a_failure(monkeypatch, capsys, unused_port: int
     """Exit code 1, and a next step for each: backend, Redis, database, data folder."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("METALANCHOR_PORT", str(unused_port))
-    monkeypatch.setenv("METALANCHOR_BACKEND_URL", f"http://127.0.0.1:{unused_port}")
+    monkeypatch.setenv("METALANCHOR_BACKEND_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("METALANCHOR_REDIS_URL", f"redis://127.0.0.1:{unused_port}")
     monkeypatch.setenv("METALANCHOR_DATABASE_URL", "oracle://nowhere")
     monkeypatch.setenv("METALANCHOR_DATA_DIR", str(tmp_path / "file"))

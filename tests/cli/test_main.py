@@ -7,6 +7,7 @@ import pytest
 
 from services import cli
 from services.cli import COMMANDS, run
+from services.cli.status import parts
 
 HEAVY = ("litestar", "sqlalchemy", "rich", "granian", "redis", "rq", "alembic")
 
@@ -74,8 +75,20 @@ def test_no_history_is_3(capsys: pytest.CaptureFixture[str]):
 def test_a_stranger_on_the_port_is_told(model_server, monkeypatch, capsys):
     """Another program on the proxy's port is no proxy that is down."""
     monkeypatch.setenv("METALANCHOR_PORT", model_server("website").url.rpartition(":")[2])
-    assert run(["status"]) in {1, 3}
-    assert "Traceback" not in capsys.readouterr().err
+    assert run(["status"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "is no MetalAnchor proxy" in captured.err
+
+
+def test_a_data_folder_that_takes_nothing_is_no_spool_that_is_up():
+    """What `/status` says of a full or unusable disk is in the table too, for spool and journal alike."""
+    healthy = {"spool": {"records": 0, "error": None}, "journal": {"error": None}}
+    assert parts(healthy)[-1] == {"part": "spool", "status": "up", "about": "0 rows on disk, 0 dropped"}
+    for broken in ({"spool": {"error": "full"}}, {"journal": {"error": "full"}, "dropped": {"records": 2}}):
+        row = parts(broken)[-1]
+        assert row["status"] == "degraded"
+        assert row["about"].endswith("dropped; the data folder cannot be written (full)")
 
 
 def test_an_unexpected_error_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys):
