@@ -68,6 +68,6 @@ class FaultyRedis:
                 if self.mode == "slow":
                     for at in range(len(data)):
                         writer.write(data[at : at + 1])
-                        await asyncio.sleep(0.02)
+                        await asyncio.sleep(0.02 if self.mode == "slow" else 0)
                 else:
                     writer.write(data)
