@@ -43,6 +43,7 @@ class LogWorker(SimpleWorker):
         )
         self.log_job_description = False
         self.failure: BaseException | None = None
+        self._lost: Exception | None = None
         self.completed = 0
         self._stopping = stopping
 
@@ -52,9 +53,14 @@ class LogWorker(SimpleWorker):
         return REDIS_TIMEOUT_S
 
     def stretch(self, *, max_jobs: int, idle_s: int, burst: bool) -> None:
-        """Work off at most so many jobs; return when none came for `idle_s`, with `burst` at once."""
-        self.failure = None
+        """Work off at most so many jobs; return when none came for `idle_s`, with `burst` at once.
+
+        Raises `RedisError` or `OSError` when Redis is gone or takes no writes.
+        """
+        self.failure = self._lost = None
         self.work(burst=burst, logging_level="WARNING", max_jobs=max_jobs, max_idle_time=idle_s)
+        if self._lost is not None:
+            raise self._lost
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         """Run one job here; leave the loop when it failed."""
@@ -65,7 +71,8 @@ class LogWorker(SimpleWorker):
             else:
                 self._discard(job, queue)
             add_totals(self.connection, _since(before))
-        except (RedisError, OSError):
+        except (RedisError, OSError) as error:
+            self._lost = error
             raise StopRequested from None
         if self.failure is not None:
             raise StopRequested
@@ -89,13 +96,18 @@ class LogWorker(SimpleWorker):
         """The next job; leave the loop instead of taking one up when the process is to stop."""
         if self._stopping.is_set():
             raise StopRequested
-        return super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
+        try:
+            return super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
+        except (RedisError, OSError) as error:  # rq logs what it does not know with a traceback
+            self._lost = error
+            raise StopRequested from None
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
         """Tell rq that this worker lives; leave the loop when Redis does not hear it."""
         try:
             super().heartbeat(timeout, pipeline)
-        except (RedisError, OSError):
+        except (RedisError, OSError) as error:
+            self._lost = error
             raise StopRequested from None
 
     def subscribe(self) -> None:
