@@ -156,9 +156,17 @@ def _add_answer(record: Record, flow: Flow) -> None:
     outcome, measured = flow.outcome, flow.measured
     if outcome is not None:
         record.streamed_deltas, record.output_hash = outcome.streamed_deltas, outcome.output_hash
-        record.finish_reason = outcome.finish_reason
+        record.finish_reason = _word(outcome.finish_reason)
     if measured is not None:
         record.prompt_tokens, record.cached_tokens = measured.prompt_tokens, measured.cached_tokens
         record.cached_source, record.cached_field = measured.source, measured.field
         record.cached_confidence, record.completion_tokens = measured.confidence, measured.completion_tokens
         record.load_ms, record.prefill_ms = measured.load_ms, measured.prefill_ms
+
+
+def _word(reason: str | None) -> str | None:
+    """A finish reason as it may stand in a row: the backend's word, but never a text."""
+    return reason if reason is None or _WORD.fullmatch(reason) else "other"
+
+
+_WORD = re.compile(r"[A-Za-z0-9._:-]{1,64}")

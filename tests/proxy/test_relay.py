@@ -1,4 +1,4 @@
-"""Passing answers on, to the turn of the event loop: whatever comes together with the wait's end is relayed."""
+"""Passing answers on, to the turn of the loop: what comes together with the end of a wait is relayed."""
 
 import asyncio
 from typing import Any

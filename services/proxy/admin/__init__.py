@@ -12,6 +12,7 @@ from litestar.openapi.config import OpenAPIConfig
 
 from services.proxy.admin import events, exact, health, lineages, pages, reference, report, rows, sql
 from services.proxy.admin.errors import HistoryUnavailable, on_bug, on_history, on_http
+from services.proxy.admin.hardening import HEADERS
 from services.proxy.admin.history import History
 from services.proxy.admin.login import Door
 from services.proxy.admin.pages import trends
@@ -21,18 +22,6 @@ from services.proxy.admin.parts import Parts
 __all__ = ["create_admin"]
 
 PREFIX = "/metalanchor"
-# Pages bring their own style sheet and script; nothing inline, nothing from elsewhere, no framing.
-CSP = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": CSP,
-    "X-Content-Type-Options": "nosniff",
-    # Not `no-referrer`: browsers then call a form's origin `null`, which is refused.
-    "Referrer-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
 
 
 def create_admin(ctx: Parts) -> Litestar:

@@ -8,9 +8,9 @@ from typing import Any
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
-log = logging.getLogger("metalanchor.admin")
+from services.proxy.admin.hardening import HEADERS
 
-HEADERS = {"X-MetalAnchor-Error": "admin", "Cache-Control": "no-store"}
+log = logging.getLogger("metalanchor.admin")
 
 
 class HistoryUnavailable(Exception):  # noqa: N818
@@ -42,7 +42,7 @@ def failure(status: int, message: str, headers: dict[str, str] | None = None) ->
     return Response(
         content,
         status_code=status,
-        headers={**HEADERS, **(headers or {})},
+        headers={**HEADERS, "X-MetalAnchor-Error": "admin", **(headers or {})},
         media_type="application/json",
     )
 

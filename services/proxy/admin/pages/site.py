@@ -13,6 +13,7 @@ import jinja2
 from litestar import Request, Response
 from litestar.datastructures import Cookie
 
+from services.proxy.admin.hardening import HEADERS
 from services.proxy.admin.login import Door
 from services.proxy.admin.pages import meanings, words
 from services.proxy.admin.pages.language import COOKIE, LANGUAGES, Speech, choose, load
@@ -83,7 +84,7 @@ class Site:
             locked=self.door.locked,
             **values,
         )
-        response = Response(text, status_code=status, media_type="text/html")
+        response = Response(text, status_code=status, media_type="text/html", headers=HEADERS)
         if request.query_params.get("lang") == say.code:
             response.cookies.append(
                 Cookie(
