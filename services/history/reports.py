@@ -12,7 +12,6 @@ from sqlalchemy import (
     CTE,
     ColumnElement,
     Connection,
-    Float,
     String,
     and_,
     case,
@@ -45,9 +44,11 @@ def figures(connection: Connection, filters: Filters, by: str | None = None) -> 
     (count, p50, p95, p99). Raises `ValueError` for a group that is none of `GROUPS`.
     """
     base = _base(connection, filters, by)
-    found = {row["group"]: {**row, "hits": {}} for row in _rows(connection, _totals(base))}
-    for row in _rows(connection, _hits(base)):
-        found[row["group"]]["hits"][row["hit"] or "unknown"] = row["requests"]
+    found: dict[Any, Row] = {}
+    for row in _rows(connection, _totals(base)):
+        _fold(found, row)
+    for group in found.values():
+        _finish(group)
     for name in ("ttft_ms", "total_ms"):
         for group in found.values():
             group[name] = {}
@@ -165,7 +166,8 @@ def _base(connection: Connection, filters: Filters, by: str | None) -> CTE:
         ),
         *(_columns[name] for name in names),
     )
-    return narrow(query, filters).cte("base")
+    # Materialised, because an index on the group would lure SQLite into walking the whole history by it.
+    return narrow(query, filters).cte("base").prefix_with("MATERIALIZED")
 
 
 def _group(connection: Connection, by: str | None) -> ColumnElement[Any]:
@@ -181,26 +183,33 @@ def _group(connection: Connection, by: str | None) -> ColumnElement[Any]:
 
 
 def _totals(base: CTE) -> Any:
-    known = func.sum(base.c.prompt_tokens)
+    """Sums by group and hit, so that one pass over the rows gives both."""
+    sums = ("prompt_tokens", "cached_tokens", "foreseen", "completion_tokens", "lost_tokens")
     return select(
         base.c.group,
+        base.c.hit,
         func.count().label("requests"),
         func.count(base.c.prompt_tokens).label("measured"),
-        _whole(known, "prompt_tokens"),
-        _whole(func.sum(base.c.cached_tokens), "cached_tokens"),
-        _real(cast(func.sum(base.c.cached_tokens), Float) / func.nullif(known, 0), "measured_reuse"),
-        _real(
-            func.sum(base.c.predicted_tokens) / func.nullif(func.sum(base.c.foreseen), 0), "predicted_reuse"
-        ),
-        _whole(func.sum(base.c.completion_tokens), "completion_tokens"),
-        _whole(func.sum(base.c.lost_tokens), "lost_tokens"),
-        _real(func.sum(base.c.lost_ms), "lost_ms"),
-        _real(func.sum(base.c.prefill_ms), "prefill_ms"),
-    ).group_by(base.c.group)
+        *(_whole(func.sum(base.c[name]), name) for name in sums),
+        *(_real(func.sum(base.c[name]), name) for name in ("predicted_tokens", "lost_ms", "prefill_ms")),
+    ).group_by(base.c.group, base.c.hit)
 
 
-def _hits(base: CTE) -> Any:
-    return select(base.c.group, base.c.hit, func.count().label("requests")).group_by(base.c.group, base.c.hit)
+def _fold(found: dict[Any, Row], row: Row) -> None:
+    hit = row.pop("hit") or "unknown"
+    group = found.setdefault(row["group"], {"group": row["group"], "hits": {}})
+    group["hits"][hit] = row["requests"]
+    for name, value in row.items():
+        if name != "group":
+            known = group.get(name)
+            group[name] = value if known is None else known if value is None else known + value
+
+
+def _finish(group: Row) -> None:
+    predicted, foreseen = group.pop("predicted_tokens"), group.pop("foreseen")
+    prompt, cached = group["prompt_tokens"], group["cached_tokens"]
+    group["measured_reuse"] = cached / prompt if prompt and cached is not None else None
+    group["predicted_reuse"] = predicted / foreseen if foreseen and predicted is not None else None
 
 
 def _percentiles(base: CTE, name: str) -> Any:
