@@ -20,14 +20,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("status", "Say whether each part is up, or show the settings."),
     "doctor": ("doctor", "Check this installation and say what to do about each fault."),
     "env": ("env", "Print the line that points an agent at the proxy."),
-    "top": ("top", "Show what is under way and what has just ended, live."),
+    "top": ("top", "Show requests under way and those that ended last, live."),
     "requests": ("requests", "List recorded requests, newest first."),
     "lineages": ("lineages", "List the conversations that continue one another."),
     "explain": ("explain", "Say why a request did not reuse what it could have."),
-    "report": ("report", "Sum up a span of time: hits, reuse, times, losses by cause."),
+    "report": ("report", "Sum up the requests of a span of time: hits, reuse, times, losses."),
     "query": ("query", "Run one read-only SQL statement on the history."),
-    "export": ("export", "Write the rows to a Parquet, CSV or JSON lines file."),
-    "bench": ("bench", "Run the five scenarios against a model server and measure reuse."),
+    "export": ("export", "Write the rows to FILE, oldest first, as Parquet, CSV or JSON lines."),
+    "bench": ("bench", "Run the five scenarios and print what was measured."),
     "prune": ("prune", "Delete history older than the retention time."),
 }
 
