@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 PIP := $(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --require-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test test-fast test-agents test-faults soak bench lint format
+.PHONY: help install up test test-fast test-agents test-compose test-faults soak bench lint format
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ test-fast: $(VENV)/.test ## run the tests that start no process
 test-agents: $(VENV)/.test ## install real agents (some hundred MB) and run each through the proxy
 	$(BIN)/python -m tests.agents.install
 	$(BIN)/python -m pytest tests/agents
+
+test-compose: $(VENV)/.test ## run the containers on a Docker engine, under traffic and faults
+	$(BIN)/python -m pytest tests/compose -p no:randomly -v --log-cli-level=INFO --log-cli-format='%(message)s'
 
 test-faults: $(VENV)/.test ## fail every part under traffic, on real processes (minutes)
 	$(BIN)/python -m pytest tests/faults -s

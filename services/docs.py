@@ -78,16 +78,24 @@ def _defaults() -> Iterator[str]:
 
 def commands_text() -> str:
     """The help of each command as it prints it."""
-    parts = []
+    parts: list[str] = []
     with click.Context(cli, info_name="metalanchor", **cli.context_settings) as parent:
         for name in COMMANDS:
             command = cli.get_command(parent, name)
             assert command is not None
-            context = click.Context(
-                command, info_name=name, parent=parent, terminal_width=80, max_content_width=80
-            )
-            parts.append(f"### {name}\n\n```text\n{command.get_help(context)}\n```")
+            parts += _helps(command, name, parent)
     return "\n\n".join(parts)
+
+
+def _helps(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
+    context = click.Context(command, info_name=name, parent=parent, terminal_width=80, max_content_width=80)
+    heading = context.command_path.removeprefix("metalanchor ")
+    yield f"### {heading}\n\n```text\n{command.get_help(context)}\n```"
+    if isinstance(command, click.Group):
+        for below in command.list_commands(context):
+            inner = command.get_command(context, below)
+            assert inner is not None
+            yield from _helps(inner, below, context)
 
 
 def response_headers_table() -> str:

@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "proxy": ("run", "Run the proxy alone, in the foreground."),
     "worker": ("run", "Run the logger worker alone, in the foreground."),
     "migrate": ("migrate", "Bring the request history to the present schema."),
+    "service": ("service", "Run in the background from login on, under launchd or systemd."),
     "status": ("status", "Say whether each part is up, or show the settings."),
     "doctor": ("doctor", "Check this installation and say what to do about each fault."),
     "env": ("env", "Print the line that points an agent at the proxy."),
