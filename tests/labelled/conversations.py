@@ -123,9 +123,10 @@ def variants() -> Iterator[tuple[str, str, str, dict[str, bool]]]:
 def all_cases() -> list[Case]:
     """The whole set."""
     from tests.labelled.engine import engine_cases
+    from tests.labelled.others import other_cases
     from tests.labelled.texts import clean_cases, text_cases
 
-    return [*clean_cases(), *text_cases(), *engine_cases()]
+    return [*clean_cases(), *text_cases(), *engine_cases(), *other_cases()]
 
 
 def swapped(arguments: str) -> str:

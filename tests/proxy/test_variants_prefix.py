@@ -56,6 +56,8 @@ CLOCKS = [
     ("ollama", "timestamp: 20261129T104107Z", "timestamp: 20261129T104112Z"),
     ("chat", "2026/11/29 10:41:07.123456", "2026/11/29 10:41:07.987654"),
     ("anthropic", "时间:下午3点05分", "时间:下午3点06分"),
+    ("chat", "[29/Nov/2026:10:41:07 +0000]", "[29/Nov/2026:10:42:12 +0000]"),
+    ("chat", "Es ist 10.41 Uhr", "Es ist 10.42 Uhr"),
     ("chat", "Sun Nov 29 10:41:07 UTC 2026", "Sun Nov 29 10:41:31 UTC 2026"),
     ("chat", "Session clock 10:41:07 (Sunday)", "Session clock 00:03:11 (Monday)"),
 ]
@@ -139,6 +141,7 @@ EDITS = [
     ("请用中文回答。", "请用英文回答。"),
     ("The user is Ada.", "The user is Ada. She likes tea."),
     ("Model: small-7b", "Model: large-70b"),
+    ("Model: gemma3:12b", "Model: gemma3:27b"),
     ("May I help? March on.", "June I help? March on."),
 ]
 

@@ -26,11 +26,12 @@ _TIME = re.compile(
                 r"(?:Z|[+-]\d{2}:?\d{2})?(?!\d)"
             ),
             (
-                r"(?<![\d:.])(?:[01]?\d|2[0-4])[:：][0-5]\d(?:[:：][0-6]\d(?:[.,]\d{1,9})?)?"
+                r"(?<![A-SU-Za-z0-9_:.])(?:[01]?\d|2[0-4])[:：][0-5]\d(?:[:：][0-6]\d(?:[.,]\d{1,9})?)?"
                 r"(?:\s?[ap]\.?m\b\.?)?(?![\d:])"
             ),
+            rf"(?<!\d)\d{{1,2}}[/-]{_MONTH}[/-]\d{{4}}[: T]\d{{2}}:\d{{2}}(?::\d{{2}})?(?!\d)",
             r"(?<![\d:.])(?:1[0-2]|0?[1-9])\s?[ap]\.?m\b\.?",
-            r"(?<![\w:.])(?:[01]?\d|2[0-3])h[0-5]\d\b",
+            r"(?<![\w:.])(?:[01]?\d|2[0-3])(?:h[0-5]\d\b|\.[0-5]\d\s?Uhr\b)",
             _EAST_CLOCK
             + r"\s?(?<!\d)\d{1,2}\s?[点點时時시](?:\s?\d{1,2}\s?[分분]|[整半])?(?:\s?\d{1,2}\s?[秒초])?",
             _EAST_CLOCK + f"{_HAN}{{1,3}}[点點时時](?:{_HAN}{{1,3}}分|[整半])?(?:{_HAN}{{1,3}}秒)?",
@@ -54,7 +55,7 @@ _DATE = re.compile(
                 rf"(?<!\d)\d{{1,2}}(?:st|nd|rd|th|er|\.|º)?\s{{1,2}}(?:of\s|de\s)?{_MONTH}\b\.?"
                 rf"(?:,?\s{{1,2}}(?:de\s)?(?:19|20)\d{{2}}\b)?"
             ),
-            rf"(?<!\d)\d{{1,2}}-{_MONTH}-(?:19|20)?\d{{2}}\b",
+            rf"(?<!\d)\d{{1,2}}[/-]{_MONTH}[/-](?:19|20)?\d{{2}}\b",
             rf"\b{_MONTH}\.?,?\s{{1,2}}(?:19|20)\d{{2}}\b",
             rf"\b{_DAY}\b",
             r"(?:(?:19|20)\d{2}\s?[年년]\s?)?(?<!\d)\d{1,2}\s?[月월]\s?\d{1,2}\s?[日号號일]",
@@ -76,6 +77,7 @@ _VERSION_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _JOINED = re.compile(r"[A-Za-z_.@][-.]?\Z")
+_MODEL_SIZE = re.compile(r"[bB](?![A-Za-z0-9])")  # as in a model's name, gemma3:12b
 _PLURAL = re.compile(r"(#\s?[a-z]{3,20}?)s\b")
 
 
@@ -132,6 +134,8 @@ def is_version(text: str, start: int, end: int) -> bool:
     if text[start:end].count(".") > 1 or (
         text[end : end + 1] in ("-", "+") and text[end + 1 : end + 2].isalpha()
     ):
+        return True
+    if text[start - 1 : start] == ":" and _MODEL_SIZE.match(text, end):
         return True
     before = text[max(0, start - 24) : start]
     return bool(_VERSION_BEFORE.search(before)) or bool(_JOINED.search(before))
