@@ -30,6 +30,10 @@ class Departure:
         # so every request would stay in memory with its body.
         pending.add_done_callback(self._done)
 
+    def release(self) -> None:
+        """The request is over; nothing is called any more."""
+        self.ended, self._left = True, _nothing
+
     def _done(self, future: Any) -> None:
         if self.ended:
             if isinstance(future, asyncio.Future) and not future.cancelled():
@@ -41,6 +45,10 @@ class Departure:
             self._left()
         else:
             self.watch()
+
+
+def _nothing() -> None:
+    """What is called when the client of a request that is over leaves."""
 
 
 async def _await(awaitable: Awaitable[dict[str, Any]]) -> dict[str, Any]:

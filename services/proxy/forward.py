@@ -68,6 +68,10 @@ class Passage:
             await self._refuse(RefusedError(500, "internal_error", "MetalAnchor failed on this request."))
         finally:
             self._end()
+            # These know this object by its methods: a circle, which would keep the body until the collector
+            # comes round.
+            self._departure.release()
+            del self._departure, self._relay, self._underway
 
     async def _carry(self) -> None:
         flow, ctx = self.flow, self._ctx

@@ -6,7 +6,7 @@ answer must not reach the next one.
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import httptools
 
@@ -59,7 +59,7 @@ class Answer:
     def __init__(self, link: Link, *, bodiless: bool) -> None:
         self._link: Link | None = link
         self._bodiless = bodiless
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: Any = httptools.HttpResponseParser(self)
         # Some servers send a length beside chunked framing (ggml-org/llama.cpp#17734); RFC 9112 §6.3: chunked
         # decides.
         self._parser.set_dangerous_leniencies(lenient_chunked_length=True)
@@ -205,6 +205,7 @@ class Answer:
 
     def _end(self) -> None:
         link, self._link = self._link, None
+        self._parser = None  # it holds this object: a circle
         if link is not None:
             if self._paused:
                 self._paused = False
