@@ -13,7 +13,7 @@ VERSION = 1
 JOB = "services.logger.jobs.persist"
 
 
-class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
+class Record(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """One request. Field names are the columns of table ``requests``; None is unknown, never zero.
 
     Times are epoch milliseconds or millisecond durations; hashes are lower-case hexadecimal.

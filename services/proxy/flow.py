@@ -20,7 +20,7 @@ Relation = Literal["first", "append", "exact_repeat", "fork", "rewrite"]
 Severity = Literal["break", "loss", "risk", "note"]
 
 
-class Breaker(msgspec.Struct, kw_only=True):
+class Breaker(msgspec.Struct, kw_only=True, gc=False):
     """One difference between a request and the one it is compared with.
 
     `section` is params, tools, system or messages. `change`: edit, added, removed, reorder, model. `offset`
@@ -48,7 +48,7 @@ class Breaker(msgspec.Struct, kw_only=True):
     detail: dict[str, Any] = {}
 
 
-class Cause(msgspec.Struct, kw_only=True):
+class Cause(msgspec.Struct, kw_only=True, gc=False):
     """A named reason. `at` is a path or None for the engine's own doings; `detail` holds no prompt text."""
 
     code: str
@@ -57,7 +57,7 @@ class Cause(msgspec.Struct, kw_only=True):
     detail: dict[str, Any] = {}
 
 
-class Identity(msgspec.Struct, kw_only=True):
+class Identity(msgspec.Struct, kw_only=True, gc=False):
     """Who sends: `scope` keyed hash of credential and tenant; `session` None until the lineage stands in."""
 
     scope: str
@@ -68,7 +68,7 @@ class Identity(msgspec.Struct, kw_only=True):
     agent_version: str | None = None
 
 
-class Verdict(msgspec.Struct, kw_only=True):
+class Verdict(msgspec.Struct, kw_only=True, gc=False):
     """What the text says about reuse, before the engine answers."""
 
     hit: Hit = "none"
@@ -83,7 +83,7 @@ class Verdict(msgspec.Struct, kw_only=True):
     intervening: str | None = None
 
 
-class Measured(msgspec.Struct, kw_only=True):
+class Measured(msgspec.Struct, kw_only=True, gc=False):
     """What the engine says it did, normalised; None is unreported. `source` as in the contract.
 
     `uncached_only`: `prompt_tokens` is known to leave cached tokens out (old Ollama), so it is no total.

@@ -45,7 +45,7 @@ FLOWS_STOP_S = 0.5
 SERVER_STOP_S = 0.3
 FILES = 65_536
 # New objects between looks of the collector, and how many looks make one at older generations.
-COLLECT = 20_000, 20, 50
+COLLECT = 50_000, 100, 100
 
 
 def run(settings: Settings) -> int:

@@ -99,6 +99,8 @@ def _broken(text: list[Cause]) -> bool:
 def _ordered(resident: list[Cause], text: list[Cause], late: list[Cause]) -> list[Cause]:
     """Residency, breaks in prompt order, the engine's losses, risks, notes."""
     rest = [*text, *late]
+    if not rest:
+        return resident
     groups: list[list[Cause]] = [resident]
     groups += [
         [cause for cause in rest if cause.severity == wanted] for wanted in ("break", "loss", "risk", "note")

@@ -14,6 +14,9 @@ VARIANTS = 4  # requests that must swap between two versions (A B A B) before it
 def text_causes(scene: Scene) -> list[Cause]:
     """All causes that lie in the text: breaks in prompt order, then risks, then the note on alternation."""
     breakers = scene.verdict.breakers
+    if not breakers:
+        note = alternation(scene)
+        return [note] if note else []
     if switch := model_switch(breakers):
         return [switch]
     by_section: dict[str, list[Breaker]] = {"params": [], "tools": [], "system": [], "messages": []}
@@ -54,7 +57,7 @@ def model_switch(breakers: list[Breaker]) -> Cause | None:
 def alternation(scene: Scene) -> Cause | None:
     """Two versions of params, tools or system take turns in one conversation."""
     parent = scene.parent
-    if parent is None:
+    if parent is None or len(scene.sighting.candidates) < VARIANTS - 1:
         return None
     prompt = scene.prompt
     here = tuple(h.hex() if h else None for h in (prompt.system_hash, prompt.tools_hash, prompt.params_hash))

@@ -13,7 +13,7 @@ import msgspec
 HASH_BYTES = 12  # of each chunk hash kept in a node: 96 bits keep a billion chunks apart, at 60 % of the size
 
 
-class Node(msgspec.Struct, kw_only=True, array_like=True):
+class Node(msgspec.Struct, kw_only=True, array_like=True, gc=False):
     """One request as later ones are compared with it.
 
     `chunks` concatenates the truncated hashes of all chunks in prompt order, `sizes` their normalised bytes,
@@ -42,7 +42,7 @@ class Node(msgspec.Struct, kw_only=True, array_like=True):
     dialect: str
 
 
-class Call(msgspec.Struct, kw_only=True, array_like=True):
+class Call(msgspec.Struct, kw_only=True, array_like=True, gc=False):
     """One call that touches a model, for the model's timeline: any agent, any endpoint, in order of arrival.
 
     `kind`: generation, embedding, load, unload. `side` marks small tool-free requests (titles, tags).
@@ -66,7 +66,7 @@ class Call(msgspec.Struct, kw_only=True, array_like=True):
     system: str | None = None
 
 
-class Settled(msgspec.Struct, kw_only=True, array_like=True):
+class Settled(msgspec.Struct, kw_only=True, array_like=True, gc=False):
     """What became of a request; written when its answer ended. `reply` are digests of its sections."""
 
     id: str
@@ -82,7 +82,7 @@ class Settled(msgspec.Struct, kw_only=True, array_like=True):
     completion_tokens: int | None = None
 
 
-class Query(msgspec.Struct, kw_only=True):
+class Query(msgspec.Struct, kw_only=True, gc=False):
     """What a request asks of the state, and leaves there, in one step.
 
     `group` stands for backend, model and, once tenants are in use, the tenant.
@@ -96,14 +96,14 @@ class Query(msgspec.Struct, kw_only=True):
     call: Call
 
 
-class Past(msgspec.Struct, kw_only=True, array_like=True):
+class Past(msgspec.Struct, kw_only=True, array_like=True, gc=False):
     """An earlier request and, once its answer ended, what became of it."""
 
     node: Node
     settled: Settled | None = None
 
 
-class Sighting(msgspec.Struct, kw_only=True, array_like=True):
+class Sighting(msgspec.Struct, kw_only=True, array_like=True, gc=False):
     """The state's answer: what was seen before this request, and what it may be compared with.
 
     `candidates` are earlier requests of the same scope, backend and model, most recent first, without
@@ -121,7 +121,7 @@ class Sighting(msgspec.Struct, kw_only=True, array_like=True):
 Mark = tuple[int, str, str, str, int, bytes, bytes, bytes]
 
 
-class Marks(msgspec.Struct, kw_only=True, array_like=True):
+class Marks(msgspec.Struct, kw_only=True, array_like=True, gc=False):
     """A request's sections by keyed digests of short blocks, to find an offset where the text is not at hand.
 
     Each section is (chunk position, path, kind, label, bytes, digest, digests of its blocks counted from the

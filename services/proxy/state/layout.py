@@ -1,6 +1,7 @@
 """Writes the script's arguments and reads its replies; the other half of `script.lua`. Pure."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b, sha1
 from typing import Any, NamedTuple
 
@@ -160,6 +161,7 @@ def _parts(node: Node) -> list[tuple[str, str]]:
     return parts
 
 
+@lru_cache(maxsize=1024)  # most names are those of the conversation's last request
 def _name(*words: str) -> bytes:
     """Ten bytes that stand for some words in a key; the script relies on the length."""
     digest = blake2b(digest_size=10)

@@ -26,7 +26,7 @@ from services.proxy.state.timeline import Timeline
 INT_COST = 36  # a Python integer and its place in a list
 
 
-class Entry(msgspec.Struct):
+class Entry(msgspec.Struct, gc=False):
     """One remembered request, and the indices that name it."""
 
     node: Node
