@@ -1,12 +1,8 @@
 """``metalanchor bench`` runs the five scenarios against a model server and says what was measured."""
 
 import datetime as dt
-import os
-import platform
-import shutil
 import signal
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -16,17 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from services.cli import client
-from services.cli.errors import Failure, Unreachable
+from services.cli.errors import Failure
 from services.cli.output import as_json, print_json
-from services.settings import Settings, load
+from services.cli.target import target_for
+from services.settings import load
 
 if TYPE_CHECKING:
     from services.evidence.runner import Sample, Target
     from services.evidence.scenarios import Book
-
-WAIT_BACKEND_S = 120.0  # a large model may still be loading
-EMBEDDED = "embedded"
 
 
 @click.command()
@@ -89,88 +82,6 @@ def measure(target: "Target", book: "Book", run: dict[str, Any]) -> dict[str, An
     return {**summary(book, samples), "run": {**run, **took}}
 
 
-@contextmanager
-def target_for(
-    settings: Settings, backend: str | None, model: str | None, api_key: str | None
-) -> Iterator[tuple["Target", dict[str, Any]]]:
-    """The running proxy where it fits, else one of our own; and what is known of the engine behind it."""
-    running = None if backend else _running(settings)
-    if running:
-        direct = settings.backend_url or running["backend"]["url"]
-        yield _target(settings, direct, model, api_key), _engine(running, direct, model, api_key)
-        return
-    from services.cli.private_stack import private_stack  # noqa: PLC0415
-    from services.local_backend import choose  # noqa: PLC0415
-
-    url = backend or choose(settings).url
-    folder = Path(tempfile.mkdtemp(prefix="ma-bench-"))
-    try:
-        with private_stack(folder, _say, None if url in {None, EMBEDDED} else url) as stack:
-            status = _wait_for_backend(stack.settings)
-            direct = status["backend"]["url"] if url in {None, EMBEDDED} else str(url)
-            yield _target(stack.settings, direct, model, api_key), _engine(status, direct, model, api_key)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _running(settings: Settings) -> dict[str, Any] | None:
-    try:
-        status = client.get(settings, "/status")
-    except (Failure, Unreachable):
-        return None
-    return status if status and (status.get("backend") or {}).get("status") == "up" else None
-
-
-def _wait_for_backend(settings: Settings) -> dict[str, Any]:
-    until = time.monotonic() + WAIT_BACKEND_S
-    while time.monotonic() < until:
-        if status := _running(settings):
-            return status
-        time.sleep(0.2)
-    raise Failure(f"The model server did not become ready within {WAIT_BACKEND_S:.0f} s.")
-
-
-def _target(settings: Settings, direct: str, model: str | None, api_key: str | None) -> "Target":
-    from services.evidence.runner import Target  # noqa: PLC0415
-
-    ours = {"X-MetalAnchor-Token": settings.token} if settings.token else {}
-    theirs = _auth(api_key)
-    return Target(
-        proxy=f"http://{client.address(settings)}",
-        direct=direct,
-        model=model or _first_model(direct, theirs),
-        look_up=lambda request_id: client.get(settings, f"/api/requests/{request_id}"),
-        proxy_headers={**theirs, **ours},
-        direct_headers=theirs,
-    )
-
-
-def _auth(api_key: str | None) -> dict[str, str]:
-    agent = {"User-Agent": "metalanchor-bench"}
-    return {**agent, "Authorization": f"Bearer {api_key}"} if api_key else agent
-
-
-def _first_model(direct: str, headers: dict[str, str]) -> str:
-    from services.evidence.exchange import ExchangeError, models  # noqa: PLC0415
-
-    try:
-        return models(direct, headers)[0]
-    except (ExchangeError, IndexError) as error:
-        raise Failure(f"The model server lists no model ({error}); name one with --model.") from None
-
-
-def _engine(status: dict[str, Any], direct: str, model: str | None, api_key: str | None) -> dict[str, Any]:
-    backend = status["backend"]
-    return {
-        "kind": backend["kind"],
-        "version": backend["version"],
-        "model": model or _first_model(direct, _auth(api_key)),
-        "cpus": os.cpu_count(),
-        "platform": f"{platform.system()} {platform.machine()}",
-        "proxy_version": status["version"],
-    }
-
-
 class _Told:
     """Shows progress on standard error: a bar on a terminal, a line a scenario elsewhere."""
 
@@ -216,10 +127,6 @@ def _write(output: Path, found: dict[str, Any], text: str) -> None:
     document = msgspec.json.format(msgspec.json.encode(found), indent=2)
     output.with_suffix(".json").write_bytes(document + b"\n")
     output.with_suffix(".md").write_text(text, "utf-8")
-
-
-def _say(text: str) -> None:
-    click.echo(text, err=True)
 
 
 def leave_on_sigterm() -> None:
