@@ -27,6 +27,17 @@ ORDER BY lost_s DESC
 LIMIT 50""",
     ),
     Ready(
+        "cost-by-cause",
+        "What did each cause cost, in which agent, session and model?",
+        """SELECT cause, agent, session, model, count(*) AS requests, sum(lost_tokens) AS lost_tokens,
+       round(sum(lost_ms) / 6000) / 10 AS lost_min
+FROM requests
+WHERE lost_ms > 0
+GROUP BY cause, agent, session, model
+ORDER BY lost_min DESC
+LIMIT 50""",
+    ),
+    Ready(
         "longest-losses",
         "Which single requests lost the most time?",
         """SELECT received_at, agent, model, cause, diverged_at, lost_tokens,
