@@ -11,6 +11,7 @@ COLUMNS = (
     "lineage", "last_agent", "last_model", "requests", "last_at", "prompt_tokens", "cached_tokens",
     "lost_tokens", "last_hit", "last_cause",
 )  # fmt: skip
+SPARE = ("last_hit", "last_at", "last_model", "last_agent", "last_cause", "requests", "cached_tokens")
 
 
 @click.command()
@@ -30,6 +31,6 @@ def lineages(limit: int, cursor: str | None, as_json: bool) -> None:
     if as_json:
         print_json(page)
         return
-    print_rows(page["items"], COLUMNS)
+    print_rows(page["items"], COLUMNS, spare=SPARE)
     if page["next"]:
         click.echo(f"More: --cursor {page['next']}", err=True)

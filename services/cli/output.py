@@ -12,6 +12,8 @@ import msgspec
 
 Row = dict[str, Any]
 
+GAP = 2  # between two columns of a table: rich pads each by one on either side, and not the edges
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -22,12 +24,41 @@ def print_json(value: Any) -> None:
 
 
 def print_rows(
-    rows: Iterable[Row], columns: Sequence[str], style: Callable[[Row], str] | None = None
+    rows: Iterable[Row],
+    columns: Sequence[str],
+    style: Callable[[Row], str] | None = None,
+    *,
+    spare: Sequence[str] = (),
 ) -> None:
-    """Rows by column name. `style` colours a row on a terminal."""
+    """Rows by column name. `style` colours a row on a terminal.
+
+    The `spare` columns give way in their order where a terminal is too narrow: a row that is folded into
+    columns of three letters can neither be read nor copied from.
+    """
     listed = list(rows)
     styles = [style(row) for row in listed] if style else []
-    print_table(columns, [[row.get(name) for name in columns] for row in listed], styles)
+    shown = _fitting(listed, columns, spare) if spare and sys.stdout.isatty() else columns
+    print_table(shown, [[row.get(name) for name in shown] for row in listed], styles)
+    if len(shown) < len(columns):
+        hidden = ", ".join(name for name in columns if name not in shown)
+        click.echo(f"A wider terminal also shows {hidden}; --json shows everything.", err=True)
+
+
+def _fitting(rows: Sequence[Row], columns: Sequence[str], spare: Sequence[str]) -> list[str]:
+    """The columns that fit side by side."""
+    from rich.cells import cell_len  # noqa: PLC0415 - slow to import, and pipes never need it
+    from rich.console import Console  # noqa: PLC0415
+
+    width = {
+        name: GAP + max([cell_len(name), *(cell_len(cell(row.get(name))) for row in rows)])
+        for name in columns
+    }
+    shown, room = list(columns), Console().width + GAP  # nothing stands behind the last one
+    for name in spare:
+        if sum(width[one] for one in shown) <= room:
+            break
+        shown.remove(name)
+    return shown
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], styles: Sequence[str] = ()) -> None:

@@ -18,6 +18,8 @@ COLUMNS = (
     "time", "agent", "session", "model", "hit", "relation", "predicted", "measured", "ttft_ms", "cause",
     "status", "id",
 )  # fmt: skip
+# What a narrow terminal does without, least needed first. The id stays whole: `explain` takes no part of it.
+SPARE = ("session", "relation", "ttft_ms", "agent", "status", "model", "predicted", "cause", "time")
 FOLLOW_S = 1.0
 # A row comes when its request ends, so an older id may follow a newer one; this many are told apart.
 REMEMBERED = 1_000
@@ -57,7 +59,7 @@ def requests(
     if as_json:
         print_json(page)
         return
-    print_rows([short(row) for row in page["items"]], COLUMNS, colour)
+    print_rows([short(row) for row in page["items"]], COLUMNS, colour, spare=SPARE)
     if page["next"]:
         click.echo(f"More: --cursor {page['next']}", err=True)
 

@@ -1,11 +1,12 @@
 """How values are printed."""
 
 import datetime as dt
+import sys
 
 import click
 import pytest
 
-from services.cli.output import cell, print_json
+from services.cli.output import cell, print_json, print_rows
 from services.cli.times import Moment
 
 
@@ -24,6 +25,24 @@ from services.cli.times import Moment
 def test_a_cell_is_one_line_of_text(value: object, text: str):
     """None is empty and zero is zero; nothing breaks the line or reaches the terminal as an escape."""
     assert cell(value) == text
+
+
+def test_a_narrow_terminal_loses_columns_not_legibility(monkeypatch, capsys):
+    """Values stay whole, columns give way in the order given, and those that are missing are named."""
+    row = {"time": "11-30 00:01:05", "agent": "opencode", "cause": "tool_reorder", "id": "x" * 36}
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for width, hidden in ((200, ""), (60, "agent, cause"), (10, "time, agent, cause")):
+        monkeypatch.setenv("COLUMNS", str(width))
+        print_rows([row], tuple(row), spare=("agent", "cause", "time"))
+        captured = capsys.readouterr()
+        assert captured.err == (
+            f"A wider terminal also shows {hidden}; --json shows everything.\n" if hidden else ""
+        )
+        if width > 10:
+            assert captured.out.count("\n") == 2
+            assert "x" * 36 in captured.out
+    print_rows([], tuple(row), spare=("agent",))
+    assert capsys.readouterr().out
 
 
 def test_json_is_readable_and_exact(capsys):
