@@ -49,7 +49,7 @@ def _python(_: Settings) -> Verdict:
 def _data_folder(settings: Settings) -> Verdict:
     path = settings.data_path.absolute()
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryFile(dir=path):
             pass
     except OSError as error:

@@ -78,7 +78,9 @@ class Stack:
 
     def _take_lock(self) -> None:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(
+                parents=True, exist_ok=True, mode=0o700
+            )  # names of models and agents are in it
             lock = (self._folder / "up.lock").open("a+")
         except OSError as error:
             raise Failure(

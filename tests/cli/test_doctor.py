@@ -22,6 +22,15 @@ def test_a_new_installation_has_no_failure(monkeypatch, capsys, unused_port: int
     assert found["proxy"]["advice"] == "metalanchor up"
 
 
+def test_a_new_data_folder_is_the_users_own(monkeypatch, capsys, unused_port: int, tmp_path):
+    """The names of models, agents and sessions in it are nobody else's business."""
+    monkeypatch.setenv("METALANCHOR_PORT", str(unused_port))
+    monkeypatch.setenv("METALANCHOR_DATA_DIR", str(tmp_path / "new"))
+    run(["doctor", "--json"])
+    assert verdicts(capsys)["data folder"]["result"] == "ok"
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
 def test_what_does_not_answer_is_a_failure(monkeypatch, capsys, unused_port: int, tmp_path):
     """Exit code 1, and a next step for each: backend, Redis, database, data folder."""
     (tmp_path / "file").touch()
