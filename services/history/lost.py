@@ -16,7 +16,7 @@ def losers(connection: Connection, since: datetime) -> list[dict[str, Any]]:
     """Agents that lost time since then, worst first.
 
     Each with ``lost_ms``, ``requests`` that lost some, and ``causes``, worst first: ``cause``, ``lost_ms``,
-    ``requests``, and ``worst_id``, the request that lost most by it.
+    ``requests``; the first of all also ``worst_id``, which lost most by it, and its ``backend_kind``.
     """
     # Materialised, because the index on the agent would lure SQLite into walking the whole history by it.
     rows = (
@@ -46,12 +46,14 @@ def losers(connection: Connection, since: datetime) -> list[dict[str, Any]]:
     ordered = sorted(found.values(), key=lambda agent: -agent["lost_ms"])
     for agent in ordered[:1]:
         first = agent["causes"][0]
-        first["worst_id"] = _worst(connection, since, agent["agent"], first)
+        first |= _worst(connection, since, agent["agent"], first)
     return ordered
 
 
-def _worst(connection: Connection, since: datetime, agent: str | None, cause: dict[str, Any]) -> str | None:
-    query = select(_columns.id).where(
+def _worst(
+    connection: Connection, since: datetime, agent: str | None, cause: dict[str, Any]
+) -> dict[str, Any]:
+    query = select(_columns.id.label("worst_id"), _columns.backend_kind).where(
         and_(
             _columns.received_at >= since,
             _columns.agent.is_not_distinct_from(agent),
@@ -59,7 +61,7 @@ def _worst(connection: Connection, since: datetime, agent: str | None, cause: di
             _columns.lost_ms == cause["worst_ms"],
         )
     )
-    return connection.scalar(query.limit(1))
+    return dict(connection.execute(query.limit(1)).mappings().first() or {})
 
 
 def names(connection: Connection, column: str, most: int = 100) -> list[str]:

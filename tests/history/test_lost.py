@@ -47,6 +47,7 @@ def test_the_agent_that_lost_most_comes_first_with_its_worst_cause(history):
         ("evicted_by", 1_000.0),
     ]
     assert found[0]["causes"][0]["worst_id"] == worst.id
+    assert found[0]["causes"][0]["backend_kind"] == "ollama"
 
 
 def test_what_was_lost_before_does_not_count(history):

@@ -55,7 +55,7 @@ def routes(ctx: Parts, history: History, site: Site) -> list[Any]:
             request,
             "now",
             here="",
-            headline=headline(found["losers"], found["span"], say, requests=requests, kind=_kind(ctx)),
+            headline=headline(found["losers"], found["span"], say, requests=requests),
             labels=labels(say),
             query=query,
             chosen=chosen,
@@ -93,11 +93,6 @@ def labels(say: Speech) -> dict[str, dict[str, str]]:
         "phase": {code: say(text) for code, text in meanings.PHASES.items()},
         "say": {text: say(text) for text in SAID},
     }
-
-
-def _kind(ctx: Parts) -> str | None:
-    backends = ctx.backends
-    return backends[0].kind if backends else None
 
 
 def _look(connection: Any, chosen: Mapping[str, Any], cursor: str | None, everything: bool) -> dict[str, Any]:

@@ -33,9 +33,7 @@ class Headline(msgspec.Struct, kw_only=True):
     bad: bool = False
 
 
-def headline(
-    losers: list[Mapping[str, Any]], span_s: int, say: Speech, *, requests: int, kind: str | None = None
-) -> Headline:
+def headline(losers: list[Mapping[str, Any]], span_s: int, say: Speech, *, requests: int) -> Headline:
     """The sentence about a span: its losers (as `services.history.lost` has them) and number of requests."""
     span = say(next(name for seconds, name in SPANS if seconds == span_s))
     if not losers:
@@ -60,7 +58,7 @@ def headline(
     )
     return Headline(
         text=text,
-        advice=advice(cause["cause"], first["agent"], kind, say),
+        advice=advice(cause["cause"], first["agent"], cause.get("backend_kind"), say),
         worst_id=cause.get("worst_id"),
         agent=first["agent"],
         cause=cause["cause"],

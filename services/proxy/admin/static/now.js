@@ -176,6 +176,17 @@
     });
   }
 
+  // The sentence and the figures of the hour, anew each minute; not while somebody looks elsewhere or is in them.
+  async function renew() {
+    const summary = document.getElementById("summary");
+    if (document.hidden || summary.matches(":focus-within")) return;
+    const answer = await fetch("/metalanchor/").catch(() => null);
+    if (!answer || !answer.ok) return;
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("summary");
+    if (fresh) summary.replaceWith(fresh);
+  }
+
+  setInterval(renew, 60000);
   setInterval(() => { if (flows.size) schedule(); }, 250);
   // Another list was fetched: whether probes are shown too may have changed with it.
   document.addEventListener("htmx:after:swap", () => {

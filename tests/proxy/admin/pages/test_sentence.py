@@ -6,7 +6,10 @@ from services.proxy.admin.pages.sentence import headline
 
 def loser(agent="openclaw", *causes, requests=12):
     """An agent that lost time by causes (code, milliseconds), worst first."""
-    found = [{"cause": code, "lost_ms": ms, "requests": 3, "worst_id": "w"} for code, ms in causes]
+    found = [
+        {"cause": code, "lost_ms": ms, "requests": 3, "worst_id": "w", "backend_kind": "ollama"}
+        for code, ms in causes
+    ]
     return {"agent": agent, "lost_ms": sum(ms for _, ms in causes), "requests": requests, "causes": found}
 
 
@@ -28,7 +31,7 @@ def test_one_cause_takes_all():
 def test_the_worst_of_several_causes_is_named_with_its_share():
     """The others are a click away."""
     losers = [loser("hermes", ("evicted_by", 60_000.0), ("compaction", 20_000.0), requests=1)]
-    found = headline(losers, 3_600, ENGLISH, requests=9, kind="ollama")
+    found = headline(losers, 3_600, ENGLISH, requests=9)
 
     assert found.text == (
         "In the last hour, hermes lost the most time: 1.3 min over 1 request, "
