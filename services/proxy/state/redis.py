@@ -84,7 +84,7 @@ class RedisState:
         if reply is None:
             return own
         answer = layout.answer(reply)
-        timeline.catch_up(answer.events, answer.cursor)
+        link.hurried |= timeline.catch_up(answer.events, answer.cursor)
         return merge(answer.sighting, own, timeline.before(query.call.id))
 
     def adopt(self, node: Node) -> None:

@@ -23,10 +23,10 @@ class Timeline:
             found = [entry for entry in found if entry[0].id != request_id]
         return found[-limits.CALLS :]
 
-    def call(self, call: Call) -> None:
-        """Enter a call; one that is known keeps what is known of it."""
+    def call(self, call: Call) -> bool:
+        """Enter a call; one that is known keeps what is known of it. Whether it was new."""
         if call.id in self._calls:
-            return
+            return False
         self._calls[call.id] = call, None
         if call.id < self._last:
             self._calls = dict(sorted(self._calls.items()))
@@ -35,22 +35,29 @@ class Timeline:
         while len(self._calls) > limits.CALLS + 1:  # that many before the latest
             oldest = next(iter(self._calls))
             del self._calls[oldest]
+        return True
 
     def adopt(self, request_id: str, lineage: str) -> None:
         """A call's lineage was decided."""
         if (known := self._calls.get(request_id)) is not None:
             known[0].lineage = lineage
 
-    def catch_up(self, events: list[Call | Settled | tuple[str, str]], cursor: int) -> None:
-        """Enter what Redis tells of, oldest first: this process's own doings too."""
+    def catch_up(self, events: list[Call | Settled | tuple[str, str]], cursor: int) -> bool:
+        """Enter what Redis tells of, oldest first: this process's own doings too.
+
+        Whether another process made calls meanwhile; what was there before the first look may be long past.
+        """
+        foreign = False
         for event in events:
             if isinstance(event, Call):
-                self.call(event)
+                foreign |= self.call(event)
             elif isinstance(event, Settled):
                 self.settle(event)
             else:
                 self.adopt(*event)
+        foreign = foreign and self.cursor > 0
         self.cursor = cursor
+        return foreign
 
     def settle(self, settled: Settled) -> None:
         """A call's answer ended."""

@@ -174,6 +174,17 @@ async def test_two_processes_share_one_state(valkey, make_state):
     assert [past.node.lineage for past in sighting.candidates] == [query.node.id]
 
 
+async def test_a_process_that_is_not_alone_tells_the_others_at_once(valkey, make_state):
+    """Alone it lets what nobody waits for leave with its next command; then another one makes calls."""
+    one, two = await make_state(valkey.url), await make_state(valkey.url)
+    await one.place(make_query(session="a"))
+    await one.place(make_query(session="a"))
+    assert not one._link.hurried
+    await two.place(make_query(session="b"))
+    await one.place(make_query(session="a"))
+    assert one._link.hurried
+
+
 async def test_status_warns_of_another_installation_key(valkey, make_state):
     mine = await make_state(valkey.url)
     assert "warning" not in mine.status()
