@@ -1,5 +1,6 @@
 """``metalanchor explain`` says why one request did not reuse what it could have, as a person reads it."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -152,9 +153,20 @@ def _visible(text: str) -> str:
 
 def _cause(cause: dict[str, Any]) -> str:
     colour = {"break": "red", "loss": "red", "risk": "yellow"}.get(cause["severity"], "")
-    detail = ", ".join(f"{name} {value}" for name, value in (cause.get("detail") or {}).items())
+    detail = ", ".join(_detail(cause.get("detail") or {}))
     place = f" at {cause['at']}" if cause.get("at") else ""
     return f"{click.style(cause['code'], fg=colour or None)} [{cause['severity']}]{place}  {detail}".rstrip()
+
+
+def _detail(detail: dict[str, Any]) -> Iterator[str]:
+    """Each known part in words; of all that may be null only an option's value says something by it."""
+    for name, value in detail.items():
+        if value is None and name in {"old", "new"}:
+            yield f"{name} unset"
+        elif isinstance(value, list):
+            yield f"{name} {' '.join(_visible(str(one)) for one in value)}"
+        elif value is not None:
+            yield f"{name} {_visible(str(value))}"
 
 
 def _share(value: float | None) -> str:

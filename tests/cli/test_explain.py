@@ -45,6 +45,24 @@ def test_unknown_is_not_zero():
     assert " 0" not in text
 
 
+def test_details_are_words():
+    """A list is its items, what is not known is left out, and an option that was not set says so."""
+    causes = [
+        {"code": "tools_added", "severity": "break", "detail": {"names": ["a", "b"], "intervening": None}},
+        {"code": "model_reload", "severity": "loss", "detail": {"option": "num_ctx", "old": None, "new": 8}},
+        {
+            "code": "evicted_by",
+            "severity": "loss",
+            "detail": {"kind": "fork", "agent": None, "session": None},
+        },
+    ]
+    text = click.unstyle("\n".join(lines({**FOUND, "causes": causes})))
+    assert "tools_added [break]  names a b\n" in text
+    assert "model_reload [loss]  option num_ctx, old unset, new 8\n" in text
+    assert "evicted_by [loss]  kind fork\n" in text
+    assert "None" not in text
+
+
 def test_a_block_offset_says_how_exact_it_is():
     """Where only block hashes were at hand, the offset is within a block, and there is no excerpt."""
     text = click.unstyle("\n".join(lines({**FOUND, "offset_precision": 64, "before": None, "after": None})))
