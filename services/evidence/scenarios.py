@@ -5,7 +5,8 @@ from typing import Literal
 
 import msgspec
 
-FEWEST = 3  # with fewer rounds nothing can be said about reuse that rises
+# With fewer sessions there is no median, with fewer turns no rise.
+FEWEST = {"sessions": 3, "turns": 5}
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,6 +51,6 @@ def load(scale: float = 1.0, length: float = 1.0, names: str = "") -> Book:
 
 
 def _scaled(scenario: Scenario, scale: float, length: float) -> Scenario:
-    count = max(FEWEST, round(getattr(scenario, scenario.scaled) * scale))
+    count = max(FEWEST[scenario.scaled], round(getattr(scenario, scenario.scaled) * scale))
     lengths = {name: round(getattr(scenario, name) * length) for name in ("system", "ask", "result")}
     return msgspec.structs.replace(scenario, **{scenario.scaled: count}, **lengths)

@@ -31,11 +31,11 @@ def test_a_run_through_the_running_proxy(running, backend: Backend, capsys, tmp_
     assert run(line) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
-    assert [found["scenarios"][name]["requests"] for name in "ABCDE"] == [3, 6, 3, 15, 3]
-    assert found["all"]["requests"] == 30
+    assert [found["scenarios"][name]["requests"] for name in "ABCDE"] == [3, 6, 5, 15, 3]
+    assert found["all"]["requests"] == 32
     assert found["engine"]["kind"] == "llama-server"
     assert found["engine"]["model"] == "scripted.gguf"
-    assert found["overhead_ms"]["pairs"] == 7
+    assert found["overhead_ms"]["pairs"] == 8
     assert found["scenarios"]["E"]["hits"] == {"exact": 2, "none": 1}
     assert found["scenarios"]["D"]["hits"]["prefix"] == 12
     turns = found["scenarios"]["C"]["reuse_by_turn"]
@@ -44,7 +44,7 @@ def test_a_run_through_the_running_proxy(running, backend: Backend, capsys, tmp_
     assert json.loads((tmp_path / "run.json").read_text())["all"] == found["all"]
     assert (tmp_path / "run.md").read_text().startswith("# The five scenarios")
     direct = [r for r in backend.requests if r.path.endswith("completions")]
-    assert len(direct) == 30 + 2 * 7 + 2 * 5
+    assert len(direct) == 32 + 2 * 8 + 2 * 5
 
 
 def test_chosen_scenarios_as_markdown(running, capsys):

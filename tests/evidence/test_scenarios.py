@@ -38,7 +38,7 @@ def test_five_scenarios_of_107_requests():
 def test_scale_and_length():
     """Scale changes how many requests there are, length how long they are; no scenario goes away."""
     small = load(0.1, 0.5)
-    assert [found.requests for found in small.scenario] == [3, 6, 3, 15, 3]
+    assert [found.requests for found in small.scenario] == [3, 6, 5, 15, 3]
     assert [found.system for found in small.scenario] == [found.system // 2 for found in BOOK.scenario]
     assert [found.name for found in load(names="ce").scenario] == ["C", "E"]
 
