@@ -68,7 +68,8 @@ def test_parquet_keeps_types(connection):
         for name in ("received_at", "prompt_tokens", "ttft_ms", "stream")
     }
     assert types == {
-        "received_at": "timestamp[ms, tz=UTC]", "prompt_tokens": "int64", "ttft_ms": "double", "stream": "bool",
+        "received_at": "timestamp[ms, tz=UTC]", "prompt_tokens": "int64", "ttft_ms": "double",
+        "stream": "bool",
     }  # fmt: skip
     last = table.slice(10).to_pylist()[0]
     assert all(last[name] is None for name in UNKNOWN)
