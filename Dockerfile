@@ -13,12 +13,15 @@ FROM ${BASE} AS build
 ARG PART=worker
 # Every file carries this time, and the last stage runs no command: the same sources give the same layers.
 ARG SOURCE_DATE_EPOCH=1767225600
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignore
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignore \
+    PYTHONDONTWRITEBYTECODE=1
 WORKDIR /build
 
 COPY requirements/${PART}.txt requirements.txt
 RUN python3 -m venv /opt/metalanchor \
- && /opt/metalanchor/bin/python -m pip install --quiet --require-hashes --only-binary :all: -r requirements.txt
+ && cd /opt/metalanchor \
+ && bin/python -m pip install --quiet --require-hashes --only-binary :all: -r /build/requirements.txt \
+ && bin/python -m compileall -q -x '/(pip|setuptools)/' --invalidation-mode unchecked-hash lib
 
 COPY pyproject.toml README.md ./
 COPY migrations migrations
@@ -29,8 +32,8 @@ RUN if [ "$PART" = worker ]; then \
     fi \
  && /opt/metalanchor/bin/python -m pip install --quiet --no-deps --no-build-isolation . \
  && /opt/metalanchor/bin/python -m pip uninstall --quiet --yes setuptools pip \
- && find /opt/metalanchor -name __pycache__ -prune -exec rm -r {} + \
- && /opt/metalanchor/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/metalanchor \
+ && cd /opt/metalanchor/lib/python3*/site-packages \
+ && /opt/metalanchor/bin/python -m compileall -q --invalidation-mode unchecked-hash services migrations \
  && mkdir -p /rootfs/opt /rootfs/data \
  && chown 10001:10001 /rootfs/data \
  && mv /opt/metalanchor /rootfs/opt/ \
