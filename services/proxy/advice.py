@@ -10,12 +10,16 @@ from services.proxy.flow import Cause
 
 
 class Advice(NamedTuple):
-    """A sentence for a code; `agent` and `kind` limit it to an agent (by name prefix) or backend kind."""
+    """A sentence for a code; `agent` and `kind` limit it to an agent (by name prefix) or backend kind.
+
+    `unproven` names a part of the cause's detail that must be unknown.
+    """
 
     code: str
     text: str
     agent: str = ""
     kind: str = ""
+    unproven: str = ""
 
 
 ADVICE: tuple[Advice, ...] = (
@@ -171,6 +175,14 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         "model_unloaded",
+        (
+            "The model was loaded anew although nothing sent through this proxy let it go: see whether the "
+            "server restarted or ran short of memory, or whether other clients reach it directly."
+        ),
+        unproven="reason",
+    ),
+    Advice(
+        "model_unloaded",
         ("Set OLLAMA_KEEP_ALIVE=-1, or a longer keep_alive in the request, so that the model stays loaded."),
     ),
     Advice(
@@ -238,6 +250,7 @@ def advice_for(cause: Cause | None, agent: str | None, kind: str | None) -> str 
         return None
     for advice in ADVICE:
         fits = (agent or "").lower().startswith(advice.agent) and advice.kind in ("", kind)
+        fits = fits and (not advice.unproven or cause.detail.get(advice.unproven) is None)
         if advice.code == cause.code and fits:
             return advice.text
     return None

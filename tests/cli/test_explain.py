@@ -81,3 +81,18 @@ def test_only_the_difference_is_coloured():
 def test_prompt_text_cannot_drive_the_terminal():
     """Escape sequences in a prompt are shown as marks."""
     assert "\x1b[2J" not in "".join(diff("a\x1b[2Jb", "ab"))
+
+
+def test_the_exact_token_is_shown_with_its_text():
+    """The token, the byte of the rendered prompt and both sides; no token where the backend tells none."""
+    exact = {
+        "token": 1204, "tokens": 2000, "parent_tokens": 1990, "byte_offset": 4821, "broken": True,
+        "before": "It is 10:41 now", "after": "It is 10:42 now",
+    }  # fmt: skip
+    text = click.unstyle("\n".join(lines({**FOUND, "exact": exact})))
+    assert "part at token 1,204 of 2,000, byte 4,821 of the rendered prompt" in text
+    assert "+ It is 10:42 now" in text
+    text = "\n".join(lines({**FOUND, "exact": {**exact, "token": None, "tokens": None}}))
+    assert "part at byte 4,821 of the rendered prompt" in text
+    text = "\n".join(lines({**FOUND, "exact": {**exact, "broken": False}}))
+    assert "the whole rendered prompt before it is kept" in text
