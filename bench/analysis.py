@@ -179,7 +179,7 @@ def main() -> None:
                     + f"{figures['cold']:>8.2f}{figures['next']:>8.2f}"
                 )
     meta = {
-        "command": "python -m bench.analysis",
+        "command": f"python -m bench.analysis --rounds {options.rounds}",
         "python": platform.python_version(),
         "machine": platform.machine(),
         "load": [round(load, 1) for load in os.getloadavg()],
