@@ -66,7 +66,7 @@ def test_lock_files_carry_hashes_and_no_addresses(lock: str):
 
 def test_links_between_pages_lead_somewhere():
     """Relative links in the pages point to files that exist."""
-    for page in (*docs.PAGES, "docs/dependencies.md", "CHANGELOG.md"):
+    for page in (*docs.PAGES, "docs/dependencies.md", "docs/deployment.md", "CHANGELOG.md"):
         path = ROOT / page
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", path.read_text("utf-8")):
             assert (path.parent / target).exists(), f"{page} links to {target}"
