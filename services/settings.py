@@ -197,7 +197,7 @@ def _split(hint: Any, text: str) -> Any:
 def _convert(label: str, value: Any, hint: Any, *, lax: bool) -> Any:
     try:
         return msgspec.convert(value, hint, strict=not lax)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeError) as error:  # the environment may hold any bytes
         secret = label.partition(" ")[0].removeprefix(PREFIX).lower() in SECRET | ADDRESSES
         shown = "its value" if secret else repr(value)
         raise SettingsError(f"{label}: {shown} is not accepted ({error}).") from None

@@ -149,3 +149,9 @@ def test_lists_are_comma_separated():
 def test_an_empty_variable_unsets_an_optional_setting():
     """`METALANCHOR_REDIS_URL=` means none, as compose files write it."""
     assert load({"METALANCHOR_REDIS_URL": ""}).redis_url is None
+
+
+def test_bytes_that_are_no_text_are_refused_by_name():
+    """Found by fuzzing: an environment may hold any bytes, which Python hands over as lone surrogates."""
+    with pytest.raises(SettingsError, match="METALANCHOR_PORT"):
+        load({"METALANCHOR_PORT": "\udcff"})

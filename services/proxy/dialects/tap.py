@@ -18,6 +18,7 @@ from services.proxy.dialects.usage_fields import tail_counters
 
 MAX_WHOLE = 8 << 20  # an answer in one piece that is longer (embeddings) is read at its tail only
 GATHER = 32 << 10  # about 150 deltas, 0.3 ms of reading
+SNIFFED = 64  # bytes by which the framing is told; what shows none by then is one piece
 TAIL = 64 << 10  # holds the counters of any answer too long to be kept
 
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
@@ -46,6 +47,7 @@ class AnswerTap:
         self._reader = reader
         self._lines = lines
         self._split: Events | Lines | None = None
+        self._sniffed = False
         self._held: list[bytes] = []
         self._size = 0
         self._tail = b""
@@ -88,7 +90,7 @@ class AnswerTap:
             return
         self._held.append(data)
         self._size += len(data)
-        if self._split is None and not self._tail:
+        if not self._sniffed:
             self._sniff(b"".join(self._held) if len(self._held) > 1 else data)
         if self._split is not None:
             if self.outcome.first_token_at is None or self._size > GATHER:
@@ -99,11 +101,15 @@ class AnswerTap:
 
     def _sniff(self, data: bytes) -> None:
         """Decide the framing as soon as the first bytes show it; JSON in one piece needs no splitter."""
-        start = data[:64].removeprefix(b"\xef\xbb\xbf").lstrip()
+        start = data[:SNIFFED].removeprefix(b"\xef\xbb\xbf").lstrip()
         if start[:1] in (b"{", b"["):
             self._split = Lines() if self._lines else None
+            self._sniffed = True
         elif start.startswith(_FIELDS):
             self._split = Events()
+            self._sniffed = True
+        elif len(data) >= SNIFFED:
+            self._sniffed = True
 
     def _drain(self, now: float) -> None:
         assert self._split is not None
