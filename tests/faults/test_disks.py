@@ -105,7 +105,7 @@ def test_a_clock_that_steps_back(make_stack, drill, done, tmp_path, monkeypatch)
         clock.write_text("-2h")
         it.traffic.flow(3.0)
         clock.write_text("+0")
-    found = it.result()
+    found = it.result(worst_ms=8_000)  # the library's clock costs the proxy and worker a file read a look
     ids = [entry.id for entry in sorted(it.traffic.entries, key=lambda e: e.sent) if entry.id]
     late = [entry for entry in it.traffic.entries if entry.id and entry.sent > it.span[0] + 1.5]
     early = [entry for entry in it.traffic.entries if entry.id and (entry.head or 0) < it.span[0]]

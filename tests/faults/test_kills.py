@@ -65,14 +65,14 @@ def test_a_killed_redis(make_stack, drill, done):
 def test_a_redis_restarted_without_its_data(make_stack, drill, done):
     """Only what stood in the queue at that moment may go: with a live worker, at most a few batches."""
     stack = make_stack()
-    with drill("Redis: restarted without its data", stack) as it, it.fault():
+    with drill("Redis: restarted without its data", stack) as it, it.fault(may_lose=200):
         it.traffic.flow(random.uniform(0.5, 1.5))
         stack.valkey.stop()
         for path in (stack.folder / "redis" / "appendonlydir").iterdir():
             path.unlink()
         it.traffic.flow(1.0)
         stack.valkey.start()
-    done(it.result(nothing, may_lose=200))
+    done(it.result(nothing))
 
 
 def test_a_killed_postgres(make_stack, drill, done, durable):
