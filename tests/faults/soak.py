@@ -1,8 +1,8 @@
 """A day's mixed traffic scaled to minutes: ``python -m tests.faults.soak [SECONDS]``.
 
-All dialects, whole and streamed, clients that leave, answers that break off. Memory, descriptors, threads, open
-requests, Redis' keys and bytes are sampled; over the last half none may grow. Caps are scaled down with the time,
-so that they are reached and what lies beyond them is seen. Writes docs/soak.svg and prints the figures.
+All dialects, whole and streamed, clients that leave, answers that break off. Memory, descriptors, threads,
+open requests, Redis' keys and bytes are sampled; over the last half none may grow. Caps are scaled down with
+the time, so that they are reached and what lies beyond them is seen. Writes docs/soak.svg and prints figures.
 """
 
 import sys
@@ -63,9 +63,12 @@ def sample(stack: Stack, into: dict[str, Series], at: float) -> None:
 def plot(found: dict[str, Series], title: str) -> str:
     """Small multiples as SVG, one panel a figure from zero up."""
     width, height, left = 640, 90, 110
-    rows = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width + 20}" height="{40 + len(found) * height}" '
-            'font-family="sans-serif" font-size="11">', '<rect width="100%" height="100%" fill="white"/>',
-            f'<text x="10" y="20" font-size="13">{title}</text>']  # fmt: skip
+    size = f'width="{width + 20}" height="{40 + len(found) * height}"'
+    rows = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="10" y="20" font-size="13">{title}</text>',
+    ]
     for place, series in enumerate(found.values()):
         top, deep = 34 + place * height, height - 24
         high, end = max(*series.values, 1e-9) * 1.1, max(series.times[-1], 1e-9)
@@ -100,17 +103,15 @@ def run(seconds: float) -> int:
             stack.stop()
     failed = [entry for entry in traffic.entries if not as_planned(entry)]
     count = len(traffic.entries)
-    PLOT.write_text(
-        plot(found, f"{count:,} requests in {seconds:.0f} s, state capped at {STATE_BYTES >> 20} MiB")
-    )
+    title = f"{count:,} requests in {seconds:.0f} s, state capped at {STATE_BYTES >> 20} MiB"
+    PLOT.write_text(plot(found, title))
     grown = {name: series.growth() for name, series in found.items()}
     for name, series in found.items():
-        print(
-            f"{name:14} {series.values[0]:9.1f} → {series.values[-1]:9.1f}, last quarter {grown[name]:+.2f}"
-        )
+        first, last = series.values[0], series.values[-1]
+        print(f"{name:14} {first:9.1f} → {last:9.1f}, last quarter {grown[name]:+.2f}")
     wrong = [name for name, growth in grown.items() if growth > SLACK[name]]
     print(
-        f"{count} requests, {len(failed)} failed, {len(books.doubled)} rows doubled, {len(books.wrong)} rows wrong"
+        f"{count} requests, {len(failed)} failed, rows: {len(books.doubled)} doubled, {len(books.wrong)} wrong"
     )
     if wrong:
         print("still growing: " + ", ".join(wrong))
