@@ -14,6 +14,8 @@ from services.evidence.prose import write
 from services.evidence.scenarios import Scenario
 
 Message = dict[str, Any]
+# Tokens of a tool's description. Short, as some templates (the stand-in's among them) leave tools out.
+DESCRIPTION = 8
 
 
 class Conversation:
@@ -86,15 +88,14 @@ def tools_of(scenario: Scenario, base: str) -> list[dict[str, Any]]:
     pick = random.Random(f"{base}/tools")  # noqa: S311 - text, not secrets
     parameters = {
         "type": "object",
-        "properties": {"target": {"type": "string"}, "detail": {"type": "string"}},
-        "required": ["target"],
+        "properties": {"target": {"type": "string"}},
     }
     return [
         {
             "type": "function",
             "function": {
                 "name": name,
-                "description": write(pick, 20, scenario.language),
+                "description": write(pick, DESCRIPTION, scenario.language),
                 "parameters": parameters,
             },
         }
