@@ -28,6 +28,10 @@ _SIDE = re.compile(
     rb"\b(?:title|tags?|follow-?ups?(?: questions)?|topic|commit messages?|search quer(?:y|ies)|emoji)\b"
     rb"|\btitle generator\b|" + "(?:生成|起|写|拟).{0,30}(?:标题|标签)".encode()
 )
+_SIDE_WORDS = (
+    b"title", b"tag", b"follow", b"topic", b"commit message", b"search quer", b"emoji", "标题".encode(),
+    "标签".encode(),
+)  # fmt: skip  # one of which every match holds
 _SIDE_WINDOW = 1500  # bytes at either end of a message where such an instruction stands
 _SIDE_TOKENS = 32  # an answer that short, without system prompt and tools, is a label
 
@@ -170,7 +174,13 @@ def _is_side(prompt: Prompt) -> bool:
         return True
     raws = [chunk.raw for chunk in prompt.chunks if chunk.kind != "params"]
     ends = (part for raw in raws for part in (raw[:_SIDE_WINDOW], raw[-_SIDE_WINDOW:]))
-    return any(_SIDE.search(readable(bytes(part))) for part in ends)
+    return any(_asks_for_label(readable(bytes(part))) for part in ends)
+
+
+def _asks_for_label(text: bytes) -> bool:
+    """The words are looked for first: the pattern alone takes 0.2 ms where there are none."""
+    low = text.lower()
+    return any(word in low for word in _SIDE_WORDS) and _SIDE.search(text) is not None
 
 
 def _hex(digest: bytes | None) -> str | None:
