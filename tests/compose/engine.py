@@ -77,3 +77,12 @@ def _own(folder: Path, env: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]
             process.wait(30)
         process.kill()
         process.wait()
+        _unmount(folder)
+
+
+def _unmount(folder: Path) -> None:
+    """An engine that has ended leaves its network name spaces and, when killed, its layers mounted."""
+    mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for place in reversed(mounts):
+        if Path(place).is_relative_to(folder) or Path(place).is_relative_to(OWN_DATA):
+            run("umount", place, check=False)
