@@ -110,9 +110,8 @@ def run(seconds: float) -> int:
         first, last = series.values[0], series.values[-1]
         print(f"{name:14} {first:9.1f} → {last:9.1f}, last quarter {grown[name]:+.2f}")
     wrong = [name for name, growth in grown.items() if growth > SLACK[name]]
-    print(
-        f"{count} requests, {len(failed)} failed, rows: {len(books.doubled)} doubled, {len(books.wrong)} wrong"
-    )
+    doubled, differ = len(books.doubled), len(books.wrong)
+    print(f"{count} requests, {len(failed)} failed; rows: {doubled} doubled, {differ} wrong")
     if wrong:
         print("still growing: " + ", ".join(wrong))
     return int(bool(wrong or failed or books.doubled or books.wrong))
