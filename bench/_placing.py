@@ -4,12 +4,12 @@ from services.proxy.backend import Backend
 from services.proxy.dialects.base import Dialect
 from services.proxy.flow import Flow, Verdict
 from services.proxy.identity import identify
-from services.proxy.place import query_of
+from services.proxy.placing.place import query_of
+from services.proxy.placing.texts import Texts
+from services.proxy.placing.tokens import Estimator
+from services.proxy.placing.verdict import decide
 from services.proxy.prompt import Prompt
 from services.proxy.state.base import Past, Query, Sighting
-from services.proxy.texts import Texts
-from services.proxy.tokens import Estimator
-from services.proxy.verdict import decide
 from services.settings import Settings
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bench._placing import Placing
-from services.proxy.analysis import Analyser
+from services.proxy.chunking.analysis import Analyser
 from services.proxy.dialects import for_route
 from services.proxy.dialects.base import Dialect
 from services.proxy.prompt import Prompt

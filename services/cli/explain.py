@@ -67,7 +67,7 @@ def _exact(settings: Settings, request_id: str) -> dict[str, Any]:
 
 def _recorded(settings: Settings, request_id: str) -> dict[str, Any] | None:
     from services.history.queries import get_request  # noqa: PLC0415
-    from services.proxy.explain import explain_row  # noqa: PLC0415
+    from services.proxy.settling.explain import explain_row  # noqa: PLC0415
 
     with reading(settings) as connection:
         row = get_request(connection, request_id)

@@ -1,7 +1,7 @@
 """What was sent again without being reused: tool calls made twice, and chunks that came back elsewhere.
 
 It owns no state. Both read `new_chunks`, what each request added to its conversation
-(`services.proxy.fresh`); a chunk that is added twice was not at the head of what the engine had.
+(`services.proxy.settling.fresh`); a chunk that is added twice was not at the head of what the engine had.
 """
 
 from typing import Any

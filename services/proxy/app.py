@@ -12,19 +12,19 @@ from typing import Any
 
 from litestar import Litestar
 
-from services.proxy import errors
 from services.proxy.admin import create_admin
 from services.proxy.admin.login import Door, wants_page
 from services.proxy.context import Context, Destination, close_context, open_context
-from services.proxy.departure import Receive
-from services.proxy.entry import Scope
-from services.proxy.errors import RefusedError
-from services.proxy.forward import Passage
-from services.proxy.guard import Guard
-from services.proxy.headers import Headers
 from services.proxy.moving import leave_stand_in
-from services.proxy.relay import Send
-from services.proxy.sockets import carry_socket
+from services.proxy.wire import errors
+from services.proxy.wire.departure import Receive
+from services.proxy.wire.entry import Scope
+from services.proxy.wire.errors import RefusedError
+from services.proxy.wire.forward import Passage
+from services.proxy.wire.guard import Guard
+from services.proxy.wire.headers import Headers
+from services.proxy.wire.relay import Send
+from services.proxy.wire.sockets import carry_socket
 from services.settings import Settings
 
 PREFIX = b"/metalanchor"

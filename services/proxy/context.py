@@ -13,19 +13,19 @@ import msgspec
 from services.proxy.admin.metrics import Metrics
 from services.proxy.admin.recent import Recent
 from services.proxy.admin.strips import Strips
-from services.proxy.analysis import Analyser
 from services.proxy.backend import Backend, backend_name
-from services.proxy.endings import Endings
-from services.proxy.explain import Explanations
+from services.proxy.chunking.analysis import Analyser
 from services.proxy.key import load_key
 from services.proxy.live import Live
 from services.proxy.outbox import Outbox
+from services.proxy.placing.texts import Texts
+from services.proxy.placing.tokens import Estimator
 from services.proxy.probe import BackendWatcher
-from services.proxy.speed import Speeds
+from services.proxy.settling.endings import Endings
+from services.proxy.settling.explain import Explanations
+from services.proxy.settling.speed import Speeds
 from services.proxy.state import open_state
 from services.proxy.state.base import State
-from services.proxy.texts import Texts
-from services.proxy.tokens import Estimator
 from services.proxy.upstream import make_upstream
 from services.proxy.upstream.base import Upstream
 from services.settings import BackendSetting, Settings

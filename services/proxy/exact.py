@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from services.proxy.explain import Made, excerpt
-from services.proxy.spans import divergence
+from services.proxy.placing.spans import divergence
+from services.proxy.placing.texts import Texts
+from services.proxy.settling.explain import Made, excerpt
 from services.proxy.state.base import HASH_BYTES
-from services.proxy.texts import Texts
 
 MAX_BYTES = 16 << 20  # of both requests together: longer ones would keep a server's tokeniser for seconds
 CHATS = frozenset({"openai_chat", "ollama_chat"})

@@ -25,10 +25,10 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.embed import Server
 
-from services.proxy import errors
 from services.proxy.app import Gate, open_app
 from services.proxy.context import backend_settings
 from services.proxy.logs import LOGGING, configure_logging
+from services.proxy.wire import errors
 from services.proxy.workers import supervise
 from services.settings import PREFIX, Settings, SettingsError
 

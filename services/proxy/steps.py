@@ -11,9 +11,9 @@ from services.proxy.context import Context
 from services.proxy.dialects.base import Dialect, UnparsedError
 from services.proxy.flow import Flow
 from services.proxy.identity import identify
-from services.proxy.place import marks_of, place, query_of
+from services.proxy.placing.place import marks_of, place, query_of
 from services.proxy.prompt import Prompt
-from services.proxy.settle import finish, foresee, judge, settled_of
+from services.proxy.settling.settle import finish, foresee, judge, settled_of
 from services.proxy.state.base import Marks
 
 log = logging.getLogger("metalanchor")

@@ -19,15 +19,15 @@ from services.history.console import Refused, run_sql
 from services.history.engine import HistoryError, open_engine
 from services.history.migrate import upgrade
 from services.history.queries import BadCursor, Filters, list_lineages, list_requests, list_sessions
-from services.proxy import cut
 from services.proxy.app import PLAIN
-from services.proxy.cut import UnparsedError
+from services.proxy.chunking import cut
+from services.proxy.chunking.cut import UnparsedError
 from services.proxy.dialects import for_route
-from services.proxy.errors import RefusedError
-from services.proxy.guard import Guard
 from services.proxy.identity import SAFE, identify
 from services.proxy.upstream.answer import Answer
 from services.proxy.upstream.base import UpstreamError
+from services.proxy.wire.errors import RefusedError
+from services.proxy.wire.guard import Guard
 from services.record import decode_batch
 from services.settings import Settings, SettingsError, load
 

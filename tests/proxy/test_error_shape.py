@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from services.proxy import errors
+from services.proxy.wire import errors
 from tests.support.proxy import StartProxy, Wire
 
 pytestmark = pytest.mark.process

@@ -4,9 +4,9 @@ import hmac
 
 import pytest
 
-from services.proxy import guard
-from services.proxy.errors import RefusedError
-from services.proxy.guard import Guard
+from services.proxy.wire import guard
+from services.proxy.wire.errors import RefusedError
+from services.proxy.wire.guard import Guard
 from services.settings import Settings
 from tests.support.proxy import StartProxy, free_port
 

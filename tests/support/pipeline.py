@@ -12,20 +12,20 @@ from typing import Any
 
 import msgspec
 
-from services.proxy.analysis import Analyser
 from services.proxy.backend import Backend
+from services.proxy.chunking.analysis import Analyser
 from services.proxy.dialects import for_route
-from services.proxy.endings import Endings
-from services.proxy.explain import Explanations
 from services.proxy.flow import Flow
 from services.proxy.identity import identify
-from services.proxy.place import marks_of, place, query_of
+from services.proxy.placing.place import marks_of, place, query_of
+from services.proxy.placing.texts import Texts
+from services.proxy.placing.tokens import Estimator
 from services.proxy.prompt import Prompt, Section
-from services.proxy.settle import foresee, settle, settled_of
-from services.proxy.speed import Speeds
+from services.proxy.settling.endings import Endings
+from services.proxy.settling.explain import Explanations
+from services.proxy.settling.settle import foresee, settle, settled_of
+from services.proxy.settling.speed import Speeds
 from services.proxy.state.local import LocalState
-from services.proxy.texts import Texts
-from services.proxy.tokens import Estimator
 from services.settings import Settings
 
 Answer = dict[str, Any] | Callable[[int | None, int | None], dict[str, Any]]

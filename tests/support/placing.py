@@ -3,16 +3,16 @@
 import json
 from typing import Any
 
-from services.proxy.analysis import Analyser
 from services.proxy.backend import Backend
+from services.proxy.chunking.analysis import Analyser
 from services.proxy.dialects import for_route
 from services.proxy.flow import Flow
 from services.proxy.identity import identify
-from services.proxy.place import marks_of, place, query_of
+from services.proxy.placing.place import marks_of, place, query_of
+from services.proxy.placing.texts import Texts
+from services.proxy.placing.tokens import Estimator
 from services.proxy.state.base import Settled, State
 from services.proxy.state.local import LocalState
-from services.proxy.texts import Texts
-from services.proxy.tokens import Estimator
 from services.settings import Settings
 from tests.support.queries import KEY
 

@@ -10,7 +10,7 @@ import re
 from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
 
-from services.proxy.headers import Headers, value_of
+from services.proxy.wire.headers import Headers, value_of
 
 COOKIE = "metalanchor_login"
 LASTS_S = 30 * 86_400

@@ -7,12 +7,12 @@ from services.proxy.admin.metrics import Metrics
 from services.proxy.admin.recent import Recent
 from services.proxy.admin.strips import Strips
 from services.proxy.backend import Backend
-from services.proxy.explain import Explanations
 from services.proxy.live import Live
 from services.proxy.outbox import Outbox
-from services.proxy.speed import Speeds
+from services.proxy.placing.texts import Texts
+from services.proxy.settling.explain import Explanations
+from services.proxy.settling.speed import Speeds
 from services.proxy.state.base import State
-from services.proxy.texts import Texts
 from services.settings import Settings
 
 

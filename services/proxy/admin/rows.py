@@ -22,7 +22,7 @@ from services.proxy.admin.filters import (
 from services.proxy.admin.history import History
 from services.proxy.admin.metrics import HITS, KINDS
 from services.proxy.admin.parts import Parts
-from services.proxy.explain import explain_row
+from services.proxy.settling.explain import explain_row
 from services.record import STATUSES
 
 NAMES = ("session", "agent", "model", "backend", "cause", "lineage")

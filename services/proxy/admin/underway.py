@@ -11,7 +11,7 @@ import msgspec
 
 from services.proxy.causes.scene import same_model, slots_of
 from services.proxy.flow import Flow, Identity
-from services.proxy.speed import Speeds
+from services.proxy.settling.speed import Speeds
 
 MOST = 100  # rows that a page shows; the number of all is told beside them
 LOADING = frozenset({"model_reload", "model_unloaded"})

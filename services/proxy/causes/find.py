@@ -9,11 +9,11 @@ from services.proxy.causes.residency import residency
 from services.proxy.causes.scene import Scene
 from services.proxy.causes.text import text_causes
 from services.proxy.flow import Cause, Flow
+from services.proxy.placing.sides import KINDS
+from services.proxy.placing.texts import Texts
 from services.proxy.prompt import Section
-from services.proxy.replies import digests, replay_cause, replayed_turn
-from services.proxy.sides import KINDS
+from services.proxy.settling.replies import digests, replay_cause, replayed_turn
 from services.proxy.state.base import HASH_BYTES, Node
-from services.proxy.texts import Texts
 
 OLDER = 4  # earlier versions of a section looked at: two comparisons make a block dynamic
 RESIDENCY = ("context_truncated", "model_reload", "model_unloaded", "client_disabled_cache")

@@ -10,7 +10,7 @@ from services.proxy.causes.hunks import edit_of
 from services.proxy.causes.prose import change_of, is_blank, recognise
 from services.proxy.causes.scene import Scene
 from services.proxy.causes.schema import equal_parsed
-from services.proxy.escapes import readable
+from services.proxy.chunking.escapes import readable
 from services.proxy.flow import Breaker, Cause, Severity
 from services.proxy.prompt import Chunk
 from services.proxy.state.base import HASH_BYTES

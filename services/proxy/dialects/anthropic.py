@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 from msgspec import Raw
 
-from services.proxy.cut import NONE, decode, is_set
+from services.proxy.chunking.cut import NONE, decode, is_set
 from services.proxy.dialects import build
 from services.proxy.dialects.base import Family, Outcome, Reply
 from services.proxy.dialects.content import Block, json_text

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from services.proxy.cut import UnparsedError as UnparsedError  # noqa: PLC0414 part of this interface
+from services.proxy.chunking.cut import UnparsedError as UnparsedError  # noqa: PLC0414 part of this interface
 from services.proxy.prompt import ChunkKind, Prompt, RequestKind, Section
 
 Family = Literal["openai", "ollama", "anthropic"]

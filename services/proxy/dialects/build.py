@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
-from services.proxy import cut
+from services.proxy.chunking import cut
 from services.proxy.dialects.content import encode
 from services.proxy.dialects.envelope import params_raw
 from services.proxy.dialects.head import head_of

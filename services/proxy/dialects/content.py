@@ -10,7 +10,7 @@ from hashlib import sha1
 import msgspec
 from msgspec import Raw
 
-from services.proxy.cut import NONE, is_set, text_of
+from services.proxy.chunking.cut import NONE, is_set, text_of
 from services.proxy.prompt import Section
 
 

@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Raw
 
-from services.proxy import cut
+from services.proxy.chunking import cut
 from services.proxy.dialects.base import Family, Outcome, Reply
 from services.proxy.dialects.envelope import Envelope, model_of, ollama_engine_of
 from services.proxy.dialects.ollama import COUNTERS

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from services.proxy import cut
+from services.proxy.chunking import cut
 
 # Options whose change makes Ollama load the model anew, or shrinks what it keeps.
 LOAD_OPTIONS = (

@@ -9,7 +9,7 @@ import secrets
 import msgspec
 from msgspec import Raw
 
-from services.proxy import cut
+from services.proxy.chunking import cut
 from services.proxy.dialects.engine import decimal, keep_alive, load_options, whole
 from services.proxy.prompt import Engine, Hints
 

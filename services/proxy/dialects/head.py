@@ -4,7 +4,7 @@ import re
 
 from msgspec import Raw
 
-from services.proxy import cut
+from services.proxy.chunking import cut
 
 HEAD_CHARS = 200
 

@@ -10,8 +10,8 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw
 
-from services.proxy import cut
-from services.proxy.cut import Spelling
+from services.proxy.chunking import cut
+from services.proxy.chunking.cut import Spelling
 from services.proxy.dialects import build
 from services.proxy.dialects.base import Family, UnparsedError
 from services.proxy.dialects.content import Message, is_common, message_role, message_sections

@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Raw
 
-from services.proxy.cut import NONE, decode
+from services.proxy.chunking.cut import NONE, decode
 from services.proxy.dialects.base import Family
 from services.proxy.dialects.openai_answer import OpenAIReader, progress_of
 from services.proxy.dialects.prompted import PromptDialect

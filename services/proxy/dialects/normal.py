@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
-from services.proxy.cut import Spelling, is_simple, is_single
+from services.proxy.chunking.cut import Spelling, is_simple, is_single
 from services.proxy.prompt import Section
 
 _LETTERS = {"text": b"t", "json": b"j", "media": b"m", "name": b"n", "reasoning": b"r"}

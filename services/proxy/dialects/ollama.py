@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Raw
 
-from services.proxy import cut
+from services.proxy.chunking import cut
 from services.proxy.dialects import build
 from services.proxy.dialects.base import Family, Outcome, Reply
 from services.proxy.dialects.content import Call, json_text

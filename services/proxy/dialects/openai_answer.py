@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Raw
 
-from services.proxy.cut import NONE, decode, is_set
+from services.proxy.chunking.cut import NONE, decode, is_set
 from services.proxy.dialects.base import Outcome, Reply
 from services.proxy.dialects.content import Block, json_text
 from services.proxy.dialects.reply import ReplyParts

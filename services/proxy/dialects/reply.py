@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from services.proxy.cut import join_halves
+from services.proxy.chunking.cut import join_halves
 from services.proxy.dialects.base import Reply
 from services.proxy.dialects.content import encode
 from services.proxy.dialects.normal import digest

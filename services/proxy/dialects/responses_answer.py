@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Raw
 
-from services.proxy.cut import NONE, decode, is_set, text_of
+from services.proxy.chunking.cut import NONE, decode, is_set, text_of
 from services.proxy.dialects.base import Outcome, Reply
 from services.proxy.dialects.reply import MAX_REPLY, Part, PartKind, ReplyParts
 from services.proxy.dialects.usage_fields import counters, error_code

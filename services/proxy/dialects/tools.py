@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from services.proxy import cut
+from services.proxy.chunking import cut
 from services.proxy.dialects.content import encode
 from services.proxy.dialects.normal import BROKEN, Digest, digest, normal_of, wide_of
 from services.proxy.prompt import Section

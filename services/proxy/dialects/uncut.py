@@ -10,8 +10,8 @@ from hashlib import sha1
 import msgspec
 from msgspec import Raw
 
-from services.proxy import cut
-from services.proxy.cut import Spelling
+from services.proxy.chunking import cut
+from services.proxy.chunking.cut import Spelling
 from services.proxy.dialects.content import NOT_CONTENT, TEXT_TYPES, Call, Function
 from services.proxy.dialects.normal import BROKEN, Digest, canonical, normal_of, wide_of
 from services.proxy.prompt import Chunk

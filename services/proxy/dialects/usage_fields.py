@@ -8,7 +8,7 @@ import re
 
 from msgspec import Raw
 
-from services.proxy import cut
+from services.proxy.chunking import cut
 from services.proxy.dialects.base import UnparsedError
 
 MAX_COUNTERS = 96  # the longest known usage object has 30

@@ -14,7 +14,7 @@ from services.proxy.outbox.courier import Courier
 from services.proxy.outbox.journal import Journal
 from services.proxy.outbox.queue import RecordQueue
 from services.proxy.outbox.spool import Spool
-from services.proxy.row import endpoint_of
+from services.proxy.settling.row import endpoint_of
 from services.record import Record, encode
 from services.settings import Settings
 

@@ -9,7 +9,7 @@ from services.proxy.backend import Backend
 from services.proxy.dialects.base import Outcome
 from services.proxy.flow import Cause, Flow, Verdict
 from services.proxy.prompt import Prompt
-from services.proxy.speed import Speeds
+from services.proxy.settling.speed import Speeds
 
 
 def server(slots=1, kind="llama-server"):

@@ -111,8 +111,8 @@ async def test_idle_time_against_keep_alive(
 
 async def test_the_cause_is_foreseen_before_the_answer() -> None:
     """What the timeline alone tells is known when the headers leave."""
-    from services.proxy.place import place
-    from services.proxy.settle import foresee
+    from services.proxy.placing.place import place
+    from services.proxy.settling.settle import foresee
 
     pipeline = Pipeline("ollama", version="0.33.3")
     body, opts = ollama(chat(U1), 500, 0, 5)

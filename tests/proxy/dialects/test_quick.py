@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.proxy import cut
+from services.proxy.chunking import cut
 from services.proxy.dialects.build import message_chunk, number_system
 from services.proxy.dialects.normal import digest
 from services.proxy.dialects.tools import read_tools, tool_sections

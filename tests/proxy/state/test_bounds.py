@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from services.ids import new_id
-from services.proxy.marks import Marker
+from services.proxy.placing.marks import Marker
 from services.proxy.prompt import Section
 from services.proxy.state import layout
 from services.proxy.state.base import Call, Marks, Node, Query, Settled

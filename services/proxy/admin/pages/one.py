@@ -16,7 +16,7 @@ from services.proxy.admin.parts import Parts
 from services.proxy.admin.rows import row_of
 from services.proxy.admin.strips import blocks_of
 from services.proxy.admin.underway import describe
-from services.proxy.explain import explain_row
+from services.proxy.settling.explain import explain_row
 
 CHILDREN = 20
 ALIKE = 4

@@ -11,8 +11,8 @@ import msgspec
 from services.proxy.admin.pages import meanings
 from services.proxy.admin.pages.language import Speech
 from services.proxy.admin.pages.words import milliseconds, percent
-from services.proxy.advice import advice_for
 from services.proxy.flow import Cause
+from services.proxy.settling.advice import advice_for
 
 # Seconds, and how the span is called at the head of a sentence.
 SPANS = (

@@ -10,7 +10,7 @@ from services.history.ready import QUERIES
 from services.proxy.admin.metrics import CAUSES, HITS
 from services.proxy.admin.pages import meanings, now, sentence, site, trends
 from services.proxy.admin.pages.language import choose, load
-from services.proxy.advice import ADVICE
+from services.proxy.settling.advice import ADVICE
 from services.record import STATUSES
 
 ADMIN = Path(site.__file__).parent.parent

@@ -1,0 +1,228 @@
+"""One request through the proxy, from its head to its row.
+
+A `Passage` owns everything of one request that must be let go of: its exchange with the backend, the watch
+over its client, its place among the live flows. Whatever happens, it ends in exactly one row.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+from services.proxy.context import Context, Destination
+from services.proxy.dialects import for_route
+from services.proxy.steps import afterwards, conclude, remember, report, understand
+from services.proxy.upstream.base import Exchange, RequestHead, UpstreamError
+from services.proxy.wire import body as bodies
+from services.proxy.wire import errors
+from services.proxy.wire.departure import Departure, Receive
+from services.proxy.wire.entry import Scope, enter, leave
+from services.proxy.wire.errors import BrokenAnswerError, RefusedError
+from services.proxy.wire.guard import Guard
+from services.proxy.wire.headers import Headers, sent_headers, value_of
+from services.proxy.wire.relay import Relay, Send
+
+# Refusals of which the body was taken in already (413), stands still (408), or that must not wait (503).
+NO_DRAIN = frozenset({408, 413, 503})
+
+
+class Passage:
+    """A request on its way. `run` never raises but to make the server cut the connection."""
+
+    def __init__(  # noqa: PLR0917 one call site, and keywords cost on the path of every request
+        self, ctx: Context, guard: Guard, to: Destination, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        self._ctx, self._guard, self._to = ctx, guard, to
+        self._scope, self._receive, self._send = scope, receive, send
+        self._underway = enter(ctx, to, scope, self._end)
+        self.flow = flow = self._underway.flow
+        flow.dialect = for_route(flow.method, flow.path)
+        ctx.outbox.open(flow)
+        self._departure = Departure(receive, self._client_left)
+        self._relay = Relay(flow, send, self._conclude)
+        self._exchange: Exchange | None = None
+        self._body_read = False
+        self._body_bytes = 0
+        self._settled = False
+
+    async def run(self) -> None:
+        """Carry the request through; returns when its row is on its way."""
+        flow = self.flow
+        try:
+            await self._carry()
+            flow.status = self._status()
+        except RefusedError as error:
+            flow.status, flow.error = error.row, error.code
+            await self._refuse(error)
+        except BrokenAnswerError as error:
+            flow.status, flow.error = "upstream_reset", str(error)
+            self._to.watcher.notice()
+            raise
+        except bodies.ClientGoneError:
+            flow.status = "client_cancelled"
+            await self._free()
+        except asyncio.CancelledError:
+            await self._cancelled()
+        except Exception as error:  # noqa: BLE001 a fault of ours is answered and has its row like any other
+            report("forwarding a request", error)
+            flow.status, flow.error = "rejected", "internal_error"
+            await self._refuse(RefusedError(500, "internal_error", "MetalAnchor failed on this request."))
+        finally:
+            self._end()
+            # These know this object by its methods: a circle, which would keep the body until the collector
+            # comes round.
+            self._departure.release()
+            del self._departure, self._relay, self._underway
+
+    async def _carry(self) -> None:
+        flow, ctx = self.flow, self._ctx
+        self._admit()
+        length = bodies.declared(flow.headers)
+        analysed = flow.dialect is not None
+        if analysed or length == 0:
+            body = await bodies.read(
+                self._receive, flow.headers, ctx.settings.max_body, ctx.settings.upload_idle_s
+            )
+            flow.body_at = time.perf_counter()
+            self._body_bytes, self._body_read = len(body), True
+            await self._open(body, len(body))
+            self._departure.watch()
+            if analysed:
+                await understand(flow, body, ctx)
+        else:
+            await self._open(self._upload(length), None)
+        flow.phase = "prefill"
+        await self._answer()
+
+    def _admit(self) -> None:
+        """Let the request in, without the proxy's own token."""
+        flow, guard = self.flow, self._guard
+        guard.check_host(flow.headers)
+        if self._ctx.live.stopping:
+            raise errors.stopping()
+        check = guard.strip if flow.method == "OPTIONS" else guard.admit
+        flow.headers = check(flow.headers)
+        if flow.method == "CONNECT":
+            raise errors.unsupported("CONNECT")
+        if _switches(flow.headers):
+            raise errors.unsupported("This protocol switch")
+
+    async def _open(self, body: bytes | AsyncIterator[bytes], length: int | None) -> None:
+        """Write the request to the backend."""
+        flow, to, scope = self.flow, self._to, self._scope
+        target = scope["raw_path"] if scope["raw_path"] == b"*" else to.base_path + scope["raw_path"]
+        if scope["query_string"]:
+            target += b"?" + scope["query_string"]
+        head = RequestHead(flow.method.encode(), target, sent_headers(flow.headers, to.authority, length))
+        try:
+            self._exchange = await to.upstream.send(head, body)
+        except UpstreamError as error:
+            raise self._failed(error) from error
+        flow.sent_at = time.perf_counter()
+
+    async def _upload(self, length: int | None) -> AsyncIterator[bytes]:
+        """The body's pieces as they arrive, then the watch over the client."""
+        async for piece in bodies.stream(self._receive, length, self._ctx.settings.upload_idle_s):
+            self._body_bytes += len(piece)
+            yield piece
+        self._body_read = True
+        self.flow.body_at = time.perf_counter()
+        self._departure.watch()
+
+    async def _answer(self) -> None:
+        exchange = self._exchange
+        assert exchange is not None
+        try:
+            response = await exchange.response()
+        except UpstreamError as error:
+            raise self._failed(error) from error
+        await self._relay.pass_on(response, bodiless=self.flow.method == "HEAD")
+
+    def _failed(self, error: UpstreamError) -> RefusedError:
+        self._to.watcher.notice()
+        url = errors.shown_url(self._to.backend.url)
+        if error.code == "unreachable":
+            return errors.unreachable(url, str(error))
+        return errors.broken(url, error.code, str(error))
+
+    def _status(self) -> str:
+        """What became of an answer that was relayed to its end."""
+        flow = self.flow
+        if flow.http_status is not None and flow.http_status >= 400:
+            return "upstream_error"
+        outcome = flow.outcome
+        if outcome is None or outcome.unparsed is not None:
+            return "completed"
+        if outcome.error is not None:
+            return "error_midstream"
+        streamed = flow.prompt is not None and flow.prompt.stream
+        return "completed" if outcome.terminal or not streamed else "incomplete"
+
+    async def _cancelled(self) -> None:
+        """The client left, or the proxy stops: the backend is freed in either case."""
+        flow, why = self.flow, self._underway.ending
+        if why is None:
+            flow.status = "proxy_stopped"
+            raise asyncio.CancelledError
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()
+        await self._free()
+        self._relay.close()
+        said_all = flow.outcome is not None and flow.outcome.terminal
+        flow.status = "completed" if said_all and why == "client_cancelled" else why
+        if why == "proxy_stopped":
+            if self._relay.started:
+                raise BrokenAnswerError(why)
+            flow.error = why
+            await self._refuse(errors.stopping())
+
+    async def _refuse(self, error: RefusedError) -> None:
+        """Answer with an own error, after what the client still sends: else it may not read the answer."""
+        await self._free()
+        self.flow.http_status = error.status
+        if self._relay.started:
+            raise BrokenAnswerError(error.code)
+        if not self._body_read and bodies.declared(self.flow.headers) != 0 and error.status not in NO_DRAIN:
+            await bodies.drain(self._receive, self.flow.headers)
+        headers, body = errors.answer(error, self.flow.path, self.flow.id)
+        await self._send({"type": "http.response.start", "status": error.status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def _free(self) -> None:
+        """Let the backend stop working for this request."""
+        if self._exchange is not None:
+            await self._exchange.abort()
+
+    def _client_left(self) -> None:
+        self._underway.end("client_cancelled")
+
+    def _conclude(self) -> None:
+        self._settled = True
+        if self.flow.dialect is not None:
+            conclude(self.flow, self._ctx)
+
+    def _end(self) -> None:
+        """Let go of everything and hand over the row, once. Nothing here waits."""
+        flow, ctx = self.flow, self._ctx
+        if flow.ended_at is not None:
+            return
+        self._departure.ended = True
+        flow.ended_at, flow.phase = time.perf_counter(), "ended"
+        self._relay.close()
+        if not self._settled:
+            self._conclude()
+        if flow.dialect is not None:
+            afterwards(flow, ctx)
+        leave(ctx, flow, self._body_bytes)
+        remember(flow, ctx)
+
+
+def _switches(headers: Headers) -> bool:
+    """Whether a request insists on another protocol.
+
+    An offer of HTTP/2 in its full form (RFC 7540 §3.2) may be passed over; Java's client makes it each time.
+    """
+    upgrade = value_of(headers, b"upgrade")
+    if upgrade is None:
+        return False
+    return upgrade.strip().lower() != b"h2c" or value_of(headers, b"http2-settings") is None

@@ -1,0 +1,157 @@
+"""Passing the answer on: as it came, as soon as it came, while a tap listens.
+
+Owns what of one answer has left. Headers wait for what they should say, but never long: a stream's for its
+first byte, a whole answer's for its end, both within a limit (DESIGN §12).
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from services.proxy.dialects.base import Tap
+from services.proxy.flow import Flow
+from services.proxy.upstream.base import Response, UpstreamError
+from services.proxy.wire.errors import BrokenAnswerError
+from services.proxy.wire.headers import added_headers, relayed_headers, value_of
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+# A stream's headers wait for the first body byte, since the first token's time and the verdict belong into
+# them; but a client that limits the time to headers must not be the proxy's doing.
+STREAM_HOLD_S = 1.0
+# A whole answer's headers wait for its end, so that the engine's counters are in them.
+WHOLE_HOLD_S = 0.05
+WHOLE_HOLD_BYTES = 8 << 20
+
+
+class Relay:
+    """One answer on its way to the client. `settle` is called when it is whole, before its headers."""
+
+    def __init__(self, flow: Flow, send: Send, settle: Callable[[], None]) -> None:
+        self._flow, self._send, self._settle = flow, send, settle
+        self._tap: Tap | None = None
+        self._response: Response | None = None
+        self.started = False
+
+    async def pass_on(self, response: Response, *, bodiless: bool) -> None:
+        """Relay head and body. Raises `BrokenAnswerError` where the backend's answer breaks off."""
+        flow, self._response = self._flow, response
+        flow.answered_at, flow.http_status = time.perf_counter(), response.status
+        if bodiless:
+            await self._finish(b"")
+            return
+        self._tap = self._listen(response)
+        chunks = response.chunks()
+        data, step = b"", None
+        try:
+            data, step = await self._hold(response, chunks)
+            if response.complete:
+                await self._finish(data)
+                return
+            await self._start(data)
+            if step is not None:
+                await self._more(self._taken(await step))
+            await self._stream(chunks)
+        except UpstreamError as error:
+            if not self.started:
+                await self._start(data)
+            raise BrokenAnswerError(error.code) from error
+        finally:
+            if step is not None:
+                step.cancel()
+
+    def close(self) -> None:
+        """The answer ended, in whichever way: what the tap heard becomes the flow's outcome."""
+        tap, self._tap = self._tap, None
+        if tap is not None:
+            self._flow.outcome = tap.close(time.perf_counter())
+
+    def _listen(self, response: Response) -> Tap | None:
+        flow = self._flow
+        if flow.dialect is None:
+            return None
+        lowered = [(name.lower(), value) for name, value in response.headers]
+        kind = value_of(lowered, b"content-type") or b""
+        encoding = value_of(lowered, b"content-encoding") or b""
+        tap = flow.dialect.tap(flow.prompt, kind.decode("latin-1"), encoding.decode("latin-1"))
+        flow.outcome = tap.outcome
+        return tap
+
+    async def _hold(
+        self, response: Response, chunks: AsyncIterator[bytes]
+    ) -> tuple[bytes, "asyncio.Future[bytes] | None"]:
+        """What of the body may come before the headers leave, and the wait for more that was left open."""
+        data = self._taken(response.available())
+        prompt = self._flow.prompt
+        if response.complete or prompt is None or (prompt.stream and data):
+            return data, None
+        until = time.perf_counter() + (STREAM_HOLD_S if prompt.stream else WHOLE_HOLD_S)
+        while True:
+            step: asyncio.Future[bytes] = asyncio.ensure_future(anext(chunks, b""))
+            try:
+                await asyncio.wait({step}, timeout=until - time.perf_counter())
+            except asyncio.CancelledError:
+                step.cancel()
+                raise
+            if step.done() and step.exception() is not None:
+                return data, step
+            if step.done():
+                data += self._taken(step.result())
+            # More may have come, even the end, since the chunk was taken or the wait woken up.
+            data += self._taken(response.available())
+            if not step.done():
+                return data, step
+            if response.complete or prompt.stream or len(data) > WHOLE_HOLD_BYTES:
+                return data, None
+
+    def _taken(self, data: bytes) -> bytes:
+        """Let the tap hear what has arrived, when it arrives."""
+        if data:
+            now = time.perf_counter()
+            self._flow.first_byte_at = self._flow.first_byte_at or now
+            if self._tap is not None:
+                self._tap.feed(data, now)
+        return data
+
+    async def _start(self, data: bytes) -> None:
+        """Let the headers leave, with what there is of the body: granian holds a bare head back."""
+        self._flow.phase = "stream"
+        await self._send(self._head(complete=False))
+        self._flow.relayed_at = time.perf_counter()
+        self.started = True
+        await self._more(data)
+
+    async def _more(self, data: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def _stream(self, chunks: AsyncIterator[bytes]) -> None:
+        send, tap, clock = self._send, self._tap, time.perf_counter
+        message: dict[str, Any] = {"type": "http.response.body", "body": b"", "more_body": True}
+        async for data in chunks:
+            now = clock()
+            message["body"] = data
+            await send(message)
+            if tap is not None:
+                tap.feed(data, now)
+        self.close()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _finish(self, data: bytes) -> None:
+        """Send an answer that is whole before anything of it left."""
+        self.close()
+        self._settle()
+        head = self._head(complete=True)
+        await self._send(head)
+        self.started = True
+        self._flow.relayed_at = time.perf_counter()
+        if value_of(head["headers"], b"content-length") is None:
+            # As one message it would get a Content-Length that the backend did not send.
+            await self._more(data)
+            data = b""
+        await self._send({"type": "http.response.body", "body": data, "more_body": False})
+
+    def _head(self, *, complete: bool) -> dict[str, Any]:
+        assert self._response is not None
+        headers = relayed_headers(self._response.headers) + added_headers(self._flow, complete=complete)
+        return {"type": "http.response.start", "status": self._response.status, "headers": headers}
