@@ -31,7 +31,7 @@ from tests.support.postgres import running
 
 LIMIT_MS = 100.0
 SMALL = 10_000
-ROUNDS, LEAST, ENOUGH_S = 20, 5, 2.0
+ROUNDS, LEAST, ENOUGH_S = 20, 3, 1.5
 DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "shared_buffers": "128MB"}
 Question = Callable[[Any], Any]
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Double, and_, cast, func, select
+from sqlalchemy import Connection, Double, cast, func, select
 
 from services.history.tables import requests
 
@@ -53,13 +53,15 @@ def losers(connection: Connection, since: datetime) -> list[dict[str, Any]]:
 def _worst(
     connection: Connection, since: datetime, agent: str | None, cause: dict[str, Any]
 ) -> dict[str, Any]:
-    query = select(_columns.id.label("worst_id"), _columns.backend_kind).where(
-        and_(
-            _columns.received_at >= since,
-            _columns.agent.is_not_distinct_from(agent),
-            _columns.cause.is_not_distinct_from(cause["cause"]),
-            _columns.lost_ms == cause["worst_ms"],
-        )
+    # Materialised for the same reason: by time and loss alone, then by name.
+    rows = (
+        select(_columns.id.label("worst_id"), _columns.backend_kind, _columns.agent, _columns.cause)
+        .where(_columns.received_at >= since, _columns.lost_ms == cause["worst_ms"])
+        .cte("rows")
+        .prefix_with("MATERIALIZED")
+    )
+    query = select(rows.c.worst_id, rows.c.backend_kind).where(
+        rows.c.agent.is_not_distinct_from(agent), rows.c.cause.is_not_distinct_from(cause["cause"])
     )
     return dict(connection.execute(query.limit(1)).mappings().first() or {})
 

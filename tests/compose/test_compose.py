@@ -26,7 +26,8 @@ from tests.compose.traffic import Entry, Traffic, converse
 from tests.support.proxy import free_port
 from tests.support.rows import wait_for
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
+# The first test waits for the images: a Debian root and five builds, on a machine with other work to do.
+pytestmark = [pytest.mark.process, pytest.mark.timeout(2400)]
 log = logging.getLogger("compose")
 
 COLUMNS = (

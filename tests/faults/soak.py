@@ -46,7 +46,7 @@ class Series:
 def sample(stack: Stack, into: dict[str, Series], at: float) -> None:
     """One look at everything."""
     proxy, worker = psutil.Process(stack.proxy.process.pid), psutil.Process(stack.worker.pid)
-    status = stack.status()
+    status = stack.proxy.json("/status")
     with stack.valkey.client() as client:
         keys, memory = client.dbsize(), client.info("memory")["used_memory"]
     figures = {

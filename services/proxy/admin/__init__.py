@@ -11,7 +11,7 @@ from litestar.exceptions import HTTPException
 from litestar.openapi.config import OpenAPIConfig
 
 from services.proxy.admin import events, exact, health, lineages, pages, reference, report, rows, sql
-from services.proxy.admin.errors import HistoryUnavailable, on_bug, on_history, on_http
+from services.proxy.admin.errors import HistoryUnavailable, on_bug, on_depth, on_history, on_http
 from services.proxy.admin.hardening import HEADERS
 from services.proxy.admin.history import History
 from services.proxy.admin.login import Door
@@ -56,7 +56,12 @@ def create_admin(ctx: Parts) -> Litestar:
                 )
             ],
         ),
-        exception_handlers={HTTPException: on_http, HistoryUnavailable: on_history, Exception: on_bug},
+        exception_handlers={
+            HTTPException: on_http,
+            HistoryUnavailable: on_history,
+            RecursionError: on_depth,
+            Exception: on_bug,
+        },
         response_headers=[ResponseHeader(name=name, value=value) for name, value in HEADERS.items()],
         on_shutdown=[history.close],
         logging_config=None,

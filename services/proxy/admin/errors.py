@@ -28,6 +28,12 @@ def on_history(_: Request[Any, Any, Any], error: HistoryUnavailable) -> Response
     return failure(503, str(error))
 
 
+def on_depth(_: Request[Any, Any, Any], error: RecursionError) -> Response[dict[str, Any]]:
+    """A body that is nested deeper than any reader follows."""
+    del error
+    return failure(400, "The body is nested too deeply.")
+
+
 def on_bug(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
     """A bug: frames go to the log, no values, since they may hold what a user typed."""
     frames = "".join(traceback.format_tb(error.__traceback__))
