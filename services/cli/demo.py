@@ -13,7 +13,7 @@ from services.cli.target import engine_of, target_of, wait_for_backend
 from services.settings import load
 
 # On two busy cores the stand-in reads some 100 tokens a second: these take it about a minute.
-SCALE, LENGTH, SCENARIOS = 0.4, 0.25, "CE"
+SCALE, LENGTH, SCENARIOS = 0.4, 0.35, "CE"
 
 
 @click.command()
