@@ -45,7 +45,7 @@ def test_a_thousand_clients_come_and_go(make_stack, drill, done):
         before = process.num_fds()
         asyncio.run(crowd(it.traffic, 1000))
     until(lambda: process.num_fds() <= before + 16, what="the return of the descriptors")
-    done(it.result(worst_ms=8_000, added_ms=1_000))  # the crowd asks from the very cores it is served on
+    done(it.result(worst_ms=20_000, added_ms=5_000))  # the crowd asks from the very cores it is served on
 
 
 def test_five_thousand_large_prompts_without_a_worker(make_stack, drill, done):

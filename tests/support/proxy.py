@@ -91,7 +91,7 @@ class Proxy:
 
     def kill(self) -> None:
         """SIGKILL, to it and its children."""
-        if self.process is not None:
+        if self.process is not None and self.process.poll() is None:  # else its number may be another's
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(10)
