@@ -99,7 +99,8 @@ class Stack:
 
     def wait_idle(self) -> None:
         """Until no slot works."""
-        wait_for(lambda: not any(slot["is_processing"] for slot in self._slots()))
+        # A batch under way is finished first: seconds on a machine that is busy with other things.
+        wait_for(lambda: not any(slot["is_processing"] for slot in self._slots()), 60)
 
     def _slots(self) -> list[dict[str, Any]]:
         answer = ask(self.engine_url, "/slots", 30.0)
