@@ -9,12 +9,12 @@ import hashlib
 import hmac
 from contextlib import suppress
 
-from sqlalchemy import URL, Connection, text
+from sqlalchemy import URL, Connection, inspect, text
 from sqlalchemy.exc import DBAPIError
 
-from services.history.tables import requests
+from services.history.tables import requests, samples
 
-READABLE = (requests.name,)
+READABLE = (requests.name, samples.name)
 RIGHTS = "NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION NOBYPASSRLS CONNECTION LIMIT 8"
 
 
@@ -62,12 +62,13 @@ def _statements(connection: Connection) -> list[str]:
     schema = quote(str(connection.scalar(text("SELECT current_schema()"))))
     role = quote(_role(database))
     password = _password(url.password)
+    there = set(inspect(connection).get_table_names())  # an older revision has fewer
     login = f"LOGIN PASSWORD '{password}'" if password else "LOGIN"
     return [
         f"{'ALTER' if _exists(connection) else 'CREATE'} ROLE {role} {login} {RIGHTS}",
         f"GRANT CONNECT ON DATABASE {quote(database)} TO {role}",
         f"GRANT USAGE ON SCHEMA {schema} TO {role}",
-        *(f"GRANT SELECT ON {schema}.{quote(table)} TO {role}" for table in READABLE),
+        *(f"GRANT SELECT ON {schema}.{quote(table)} TO {role}" for table in READABLE if table in there),
     ]
 
 

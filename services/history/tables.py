@@ -178,3 +178,33 @@ Index(
     sqlite_where=_unusual,
     postgresql_where=_unusual,
 )
+
+# What model servers count of themselves, a row a sample. Totals are the server's own since it started; the
+# figures without `_total` are those of the `interval_s` before the sample, where there was an earlier one.
+# Totals make the next interval, also for another worker; intervals make charts without looking back.
+samples = Table(
+    "backend_samples",
+    metadata,
+    Column("backend", String, primary_key=True),
+    Column("sampled_at", UtcTime, primary_key=True),
+    Column("exporter", String, nullable=False),
+    Column("model", String),
+    Column("started_at", UtcTime),
+    Column("restarted", Boolean, nullable=False),
+    Column("running", Double),
+    Column("waiting", Double),
+    Column("kv_usage", Double),
+    Column("unit", String),
+    Column("lookups_total", BigInteger),
+    Column("hits_total", BigInteger),
+    Column("prompt_tokens_total", BigInteger),
+    Column("generation_tokens_total", BigInteger),
+    Column("interval_s", Double),
+    Column("lookups", BigInteger),
+    Column("hits", BigInteger),
+    Column("prompt_tokens", BigInteger),
+    Column("generation_tokens", BigInteger),
+    Column("hit_rate", Double),
+    Column("hit_rate_source", String),
+)
+Index("ix_backend_samples_sampled_at", samples.c.sampled_at)
