@@ -16,8 +16,8 @@ class About(msgspec.Struct, kw_only=True, array_like=True, gc=False):
     """What is known of an answer besides its bytes; no text but `question`.
 
     `original` is the id of the request that the backend answered at `at` (epoch milliseconds), `question` the
-    last thing the user said (bounded), `digest` the model's where the backend tells it, else empty. Tokens and
-    milliseconds are what the backend reported and took; None is unreported.
+    last thing the user said (bounded), `digest` the model's where the backend tells it, else empty. Tokens
+    are what the backend reported (None is unreported), `total_ms` is what it took.
     """
 
     original: str
@@ -94,12 +94,10 @@ class Selector(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
 
 
 class Dropped(msgspec.Struct, kw_only=True):
-    """What an invalidation dropped, or would drop; `dry_run` says which. `keys` are at most `KEYS_TOLD`."""
+    """How many entries an invalidation dropped, or would drop; `dry_run` says which."""
 
     count: int
-    bytes: int
     dry_run: bool
-    keys: list[str] = []
 
 
 class Stats(msgspec.Struct, kw_only=True):
@@ -122,14 +120,26 @@ class AwayError(Exception):
     """Redis could not be asked; the text says why. Raised by what people ask, never on a request's path."""
 
 
+class Looked(msgspec.Struct, kw_only=True, gc=False):
+    """What a look found. `turn` counts the invalidations so far; None when Redis did not answer."""
+
+    stored: Stored | None = None
+    turn: int | None = None
+
+
 class Store(Protocol):
     """The shared store. `get`, `put` and `touch` keep their time budget and never raise."""
 
-    async def get(self, key: str, namespace: str) -> Stored | None:
-        """The live answer under a key; one of an older version of the namespace is none. Counts and touches."""
+    async def get(self, key: str, namespace: str, *, counted: bool = True) -> Looked:
+        """The live answer under a key, if any; where `counted`, a hit or a miss in the statistics."""
 
-    async def put(self, key: str, stored: Stored, ttl_s: float, terms: Sequence[bytes] = ()) -> bool:
-        """Keep an answer, in place of an earlier one; whether it was kept. `terms` as of `terms.terms_of`."""
+    async def put(
+        self, key: str, stored: Stored, ttl_s: float, terms: Sequence[bytes], turn: int | None
+    ) -> bool:
+        """Keep an answer, in place of an earlier one; whether it was kept. `terms` as of `terms.terms_of`.
+
+        Refused where anything was invalidated since the look whose `turn` this is: the answer may be older.
+        """
 
     async def touch(self, key: str, namespace: str, ttl_s: float) -> bool:
         """Let a live entry stand for another `ttl_s`, counted as no hit; whether there was one."""
@@ -143,12 +153,9 @@ class Store(Protocol):
     async def invalidate(self, selector: Selector, *, dry_run: bool) -> Dropped:
         """Drop what is selected: none of it is served from the first moment on, all of it is counted.
 
-        A namespace alone also begins that namespace's next version. Raises `AwayError`, and `ValueError` for a
-        selector that selects nothing in particular.
+        A namespace alone also begins that namespace's next version. Raises `AwayError`, and `ValueError` for
+        a selector that selects nothing in particular.
         """
 
     def on_drop(self, told: Callable[[Sequence[str]], None]) -> None:
         """Have `told` called with the keys that `invalidate` dropped, for what is kept beside the answers."""
-
-
-KEYS_TOLD = 1_000

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self, cast
 
 import hiredis
@@ -34,11 +34,11 @@ class Link(asyncio.Protocol):
 
     `hurried` is for who is not alone: nothing is gathered.
 
-    `script` is what Redis is given where it does not know the script of an ``EVALSHA``.
+    `scripts` by name are what Redis is given where it does not know the one of an ``EVALSHA``.
     """
 
-    def __init__(self, script: bytes, lost: Callable[["Link"], None]) -> None:
-        self._script, self._lost = script, lost
+    def __init__(self, scripts: Mapping[str, bytes], lost: Callable[["Link"], None]) -> None:
+        self._scripts, self._lost = scripts, lost
         self._loop = asyncio.get_running_loop()
         self._replies = hiredis.Reader()
         self._waiting: deque[tuple[asyncio.Future[Any] | None, tuple[Word, ...]]] = deque()
@@ -58,10 +58,10 @@ class Link(asyncio.Protocol):
 
     @classmethod
     async def open(
-        cls, connection: AbstractConnection, script: bytes, lost: Callable[["Link"], None]
+        cls, connection: AbstractConnection, scripts: Mapping[str, bytes], lost: Callable[["Link"], None]
     ) -> Self:
         """Connect. Raises redis-py's errors and `OSError`."""
-        link = cls(script, lost)
+        link = cls(scripts, lost)
         try:
             await connection.connect()  # type: ignore[no-untyped-call]
         except BaseException:
@@ -215,7 +215,7 @@ class Link(asyncio.Protocol):
     ) -> None:
         code = str(error).partition(" ")[0]
         if code == "NOSCRIPT" and words[0] == b"EVALSHA":
-            again = (b"EVAL", self._script, *words[2:])
+            again = (b"EVAL", self._scripts[str(words[1])], *words[2:])
             self._put(again, answer)
             self._held.append(_pack(again))
             self._write()
