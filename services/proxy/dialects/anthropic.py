@@ -5,11 +5,12 @@ from typing import Literal
 import msgspec
 from msgspec import Raw
 
-from services.proxy.chunking.cut import NONE, decode, is_set
+from services.proxy.chunking.cut import NONE, is_set
 from services.proxy.dialects import build
 from services.proxy.dialects.base import Family, Outcome, Reply
 from services.proxy.dialects.content import Block, json_text
 from services.proxy.dialects.envelope import Envelope
+from services.proxy.dialects.lenient import decode_answer
 from services.proxy.dialects.listed import ListDialect
 from services.proxy.dialects.reply import ReplyParts
 from services.proxy.dialects.tap import AnswerTap
@@ -72,7 +73,7 @@ class AnthropicReader:
     def event(self, name: bytes, data: bytes) -> bool:
         """One event; whether it carried generated text, thinking or a tool call."""
         del name
-        event = decode(_decoder, data, halves=True)
+        event = decode_answer(_decoder, data, halves=True)
         if event.type == "content_block_delta" and event.delta is not None:
             return self._add(event.index, event.delta)
         if event.type == "content_block_start" and event.content_block is not None:
@@ -88,7 +89,7 @@ class AnthropicReader:
 
     def whole(self, data: bytes) -> None:
         """The answer in one piece."""
-        answer = decode(_decoder, data)
+        answer = decode_answer(_decoder, data)
         for index, block in enumerate(answer.content or ()):
             self._start(index, block)
         self._stopped(answer.stop_reason)

@@ -3,8 +3,9 @@
 import msgspec
 from msgspec import Raw
 
-from services.proxy.chunking.cut import NONE, decode
+from services.proxy.chunking.cut import NONE
 from services.proxy.dialects.base import Family
+from services.proxy.dialects.lenient import decode_answer
 from services.proxy.dialects.openai_answer import OpenAIReader, progress_of
 from services.proxy.dialects.prompted import PromptDialect
 from services.proxy.dialects.tap import AnswerTap
@@ -46,7 +47,7 @@ class LlamaReader(OpenAIReader):
         """One piece; the last one has `stop` and the counters."""
         if b'"content"' not in data:
             return super().event(name, data)
-        piece = decode(_decoder, data, halves=True)
+        piece = decode_answer(_decoder, data, halves=True)
         self._finish(piece)
         if piece.content:
             self.keep_text(piece.content)

@@ -8,6 +8,7 @@ from services.proxy.dialects import build
 from services.proxy.dialects.base import Family, Outcome, Reply
 from services.proxy.dialects.content import Call, json_text
 from services.proxy.dialects.envelope import Envelope, ollama_engine_of
+from services.proxy.dialects.lenient import decode_answer
 from services.proxy.dialects.listed import ListDialect
 from services.proxy.dialects.prompted import PromptDialect
 from services.proxy.dialects.reply import ReplyParts
@@ -117,7 +118,7 @@ class OllamaReader:
     def event(self, name: bytes, data: bytes) -> bool:
         """One line; whether it carried generated text, thinking or a tool call."""
         del name
-        line = cut.decode(_decoder, data, halves=True)
+        line = decode_answer(_decoder, data, halves=True)
         spoke = self._add(line)
         if cut.is_set(line.error):
             self.outcome.error = error_code(line.error)

@@ -3,9 +3,10 @@
 import msgspec
 from msgspec import Raw
 
-from services.proxy.chunking.cut import NONE, decode, is_set
+from services.proxy.chunking.cut import NONE, is_set
 from services.proxy.dialects.base import Outcome, Reply
 from services.proxy.dialects.content import Block, json_text
+from services.proxy.dialects.lenient import decode_answer
 from services.proxy.dialects.reply import ReplyParts
 from services.proxy.dialects.usage_fields import counters, error_code
 
@@ -67,7 +68,7 @@ class OpenAIReader:
         if name == b"error":
             self.outcome.error = error_code(data)
             return False
-        answer = decode(_decoder, data, halves=True)
+        answer = decode_answer(_decoder, data, halves=True)
         spoke = False
         for choice in answer.choices or ():
             if choice.finish_reason:
@@ -82,7 +83,7 @@ class OpenAIReader:
 
     def whole(self, data: bytes) -> None:
         """The answer in one piece."""
-        answer = decode(_decoder, data)
+        answer = decode_answer(_decoder, data)
         for choice in answer.choices or ():
             self._finished(choice.finish_reason or self.outcome.finish_reason)
             if choice.message is not None:

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Raw
 
-from services.proxy.chunking.cut import NONE, decode, is_set, text_of
+from services.proxy.chunking.cut import NONE, is_set, text_of
 from services.proxy.dialects.base import Outcome, Reply
+from services.proxy.dialects.lenient import decode_answer
 from services.proxy.dialects.reply import MAX_REPLY, Part, PartKind, ReplyParts
 from services.proxy.dialects.usage_fields import counters, error_code
 from services.proxy.prompt import Section
@@ -67,7 +68,7 @@ class ResponsesReader:
         """One event; whether it carried generated text, reasoning or a tool call."""
         if data[:6] == b"[DONE]":
             return False
-        event = decode(_decoder, data, halves=True)
+        event = decode_answer(_decoder, data, halves=True)
         key = event.output_index * _STRIDE + event.content_index
         if event.type in _DELTAS:
             text = text_of(event.delta) or ""
@@ -86,7 +87,7 @@ class ResponsesReader:
 
     def whole(self, data: bytes) -> None:
         """The answer in one piece."""
-        self._finish(decode(_whole, data))
+        self._finish(decode_answer(_whole, data))
 
     def _finish(self, response: _Response) -> None:
         outcome = self.outcome

@@ -150,8 +150,8 @@ class Passage:
         if flow.http_status is not None and flow.http_status >= 400:
             return "upstream_error"
         outcome = flow.outcome
-        if outcome is None or outcome.unparsed is not None:
-            return "completed"
+        if outcome is None or outcome.unparsed not in {None, "not_json"}:
+            return "completed"  # nobody looked; a page where a stream was due, though, is none
         if outcome.error is not None:
             return "error_midstream"
         streamed = flow.prompt is not None and flow.prompt.stream
