@@ -69,6 +69,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     upload_idle_s: float = 60.0
     workers: int = 1
     retention_days: int = 90
+    prices: str | None = None
+    breakpoints: Literal["off", "auto"] = "off"
 
     @property
     def data_path(self) -> Path:
@@ -119,6 +121,8 @@ HELP: dict[str, str] = {
     "upload_idle_s": "Seconds an upload may stand still before 408.",
     "workers": "Proxy processes that share the port.",
     "retention_days": "Days the history is kept.",
+    "prices": "File with prices of cloud models that come before the built-in ones.",
+    "breakpoints": "`auto` puts Anthropic cache breakpoints where a client sets none; requests wait for it.",
 }
 
 

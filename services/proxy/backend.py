@@ -8,11 +8,15 @@ import msgspec
 
 
 class Backend(msgspec.Struct, kw_only=True):
-    """A model server. `kind` and `version` come from asking it, never from its port; None is unknown yet."""
+    """A model server. `kind` and `version` come from asking it, never from its port; None is unknown yet.
+
+    `kind_given`: the user said what it is.
+    """
 
     name: str
     url: str
     kind: str | None = None
+    kind_given: bool = False
     version: str | None = None
     status: str = "unknown"
     facts: dict[str, Any] = {}

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from services.costs.prices import Prices, load_prices
 from services.proxy.admin.metrics import Metrics
 from services.proxy.admin.recent import Recent
 from services.proxy.admin.strips import Strips
@@ -61,6 +62,7 @@ class Context(msgspec.Struct, kw_only=True):
     strips: Strips
     explanations: Explanations
     endings: Endings
+    prices: Prices
     live: Live
     destinations: dict[int, Destination]
     tasks: set["asyncio.Task[Any]"]
@@ -108,6 +110,7 @@ async def open_context(settings: Settings) -> Context:
         strips=Strips(),
         explanations=Explanations(settings.text_ttl, enabled=settings.keep_text),
         endings=Endings(),
+        prices=load_prices(settings.prices),
         live=Live(),
         destinations={row.port or settings.port: open_destination(row) for row in backend_settings(settings)},
         tasks=set(),
@@ -134,7 +137,8 @@ async def close_context(ctx: Context, timeout_s: float) -> None:
 
 def open_destination(row: BackendSetting) -> Destination:
     """A backend with its own connections; its watcher is not running yet."""
-    backend = Backend(name=row.name, url=row.url, kind=None if row.kind == "auto" else row.kind)
+    given = row.kind != "auto"
+    backend = Backend(name=row.name, url=row.url, kind=row.kind if given else None, kind_given=given)
     return Destination(
         port=row.port or 0,
         backend=backend,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from services.costs.cost import Cost
 from services.ids import new_id
 from services.proxy.backend import Backend
 from services.proxy.dialects.base import Dialect, Outcome
@@ -87,6 +88,7 @@ class Measured(msgspec.Struct, kw_only=True, gc=False):
     """What the engine says it did, normalised; None is unreported. `source` as in the contract.
 
     `uncached_only`: `prompt_tokens` is known to leave cached tokens out (old Ollama), so it is no total.
+    `written` and `written_1h` are the prompt tokens put into a cloud's cache, by lifetime; parts of the total.
     """
 
     prompt_tokens: int | None = None
@@ -98,6 +100,8 @@ class Measured(msgspec.Struct, kw_only=True, gc=False):
     load_ms: float | None = None
     prefill_ms: float | None = None
     uncached_only: bool = False
+    written: int | None = None
+    written_1h: int | None = None
 
 
 class Flow(msgspec.Struct, kw_only=True):
@@ -131,6 +135,7 @@ class Flow(msgspec.Struct, kw_only=True):
     foreseen: bool = False
     lost_tokens: int | None = None
     lost_ms: float | None = None
+    cost: Cost | None = None
     status: str = "incomplete"
     http_status: int | None = None
     error: str | None = None

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from services.costs.prices import load_prices
 from services.proxy.backend import Backend
 from services.proxy.chunking.analysis import Analyser
 from services.proxy.dialects import for_route
@@ -82,6 +83,7 @@ class Pipeline:
         self.analyser = Analyser(1 << 20)
         self.explanations = Explanations(3600, enabled=keep_text)
         self.endings = Endings()
+        self.prices = load_prices()
         self.engine = engine
         self.now_ms = 1_790_000_000_000
         self._ids = itertools.count(1)

@@ -53,6 +53,8 @@ def record_of(flow: Flow) -> Record:
         http_status=flow.http_status,
         error=flow.error or (flow.outcome.error if flow.outcome else None),
         fixes=flow.fixes or None,
+        cost_usd=flow.cost.cost_usd if flow.cost else None,
+        savings_usd=flow.cost.savings_usd if flow.cost else None,
         total_ms=_ms(flow.started, flow.ended_at),
         overhead_ms=overhead_ms(flow),
         ttft_ms=ttft_ms(flow),

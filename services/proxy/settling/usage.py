@@ -26,9 +26,12 @@ class _Cached(NamedTuple):
 
 def measure(outcome: Outcome, dialect: Dialect, backend: Backend) -> Measured:
     """The engine's own account of one answer."""
-    told = _Told(outcome.reported, trust_start=backend.kind != "ollama")
+    told = _Told(
+        outcome.reported, trust_start=backend.kind != "ollama", cumulative=backend.kind == "anthropic"
+    )
     uncached_only = _uncached_only(told, backend)
-    total = _prompt_tokens(told, dialect)
+    written, written_1h = _written(told)
+    total = _prompt_tokens(told, dialect, (written or 0) + (written_1h or 0))
     cached = _believed(_cached(told, dialect), dialect, backend)
     if cached and total is not None and cached.tokens > total and not uncached_only:
         cached = None  # more than there was: whatever it counts, it is not this
@@ -41,6 +44,8 @@ def measure(outcome: Outcome, dialect: Dialect, backend: Backend) -> Measured:
         load_ms=_milliseconds(told, _LOAD),
         prefill_ms=_milliseconds(told, _PREFILL),
         uncached_only=uncached_only,
+        written=written,
+        written_1h=written_1h,
     )
 
 
@@ -53,17 +58,19 @@ _PREFILL = (("timings.prompt_ms", 1.0), ("prompt_eval_duration", 1e-6))
 class _Told:
     """Reported counters. Those of Anthropic's first event count until the last one corrects them.
 
-    Ollama's first event is a guess from bytes and never counts.
+    Ollama's first event is a guess from bytes and never counts. Anthropic's own last one is `cumulative`: a
+    count in it that is below the first event's was put there by a gateway, and the first one's holds.
     """
 
-    def __init__(self, reported: dict[str, float], *, trust_start: bool) -> None:
+    def __init__(self, reported: dict[str, float], *, trust_start: bool, cumulative: bool = False) -> None:
         self._reported = reported
-        self._trust_start = trust_start
+        self._trust_start, self._cumulative = trust_start, cumulative
 
     def get(self, field: str) -> int | None:
         number = self._reported.get(field)
-        if number is None and self._trust_start:
-            number = self._reported.get(f"message_start.{field}")
+        if self._trust_start and (number is None or self._cumulative):
+            start = self._reported.get(f"message_start.{field}")
+            number = start if number is None else max(number, start or 0.0)
         return int(number) if number is not None and number >= 0 and number == int(number) else None
 
     def exact(self, field: str) -> float | None:
@@ -105,14 +112,32 @@ def _believed(cached: _Cached | None, dialect: Dialect, backend: Backend) -> _Ca
     return cached
 
 
-def _prompt_tokens(told: _Told, dialect: Dialect) -> int | None:
-    """All tokens of the prompt, cached ones included, where they are reported."""
+def _written(told: _Told) -> tuple[int | None, int | None]:
+    """Tokens written to a cache for five minutes (or for whatever time there is), and for an hour.
+
+    Anthropic breaks its total down by lifetime; what the parts leave of it has the lifetime that a breakpoint
+    has when it names none.
+    """
+    total = told.first(
+        "usage.cache_creation_input_tokens",
+        "usage.prompt_tokens_details.cache_write_tokens",
+        "usage.input_tokens_details.cache_write_tokens",
+    )
+    short = told.get("usage.cache_creation.ephemeral_5m_input_tokens")
+    hour = told.get("usage.cache_creation.ephemeral_1h_input_tokens")
+    if total is None:
+        return short, hour
+    return max(total - (hour or 0), short or 0), hour
+
+
+def _prompt_tokens(told: _Told, dialect: Dialect, written: int) -> int | None:
+    """All tokens of the prompt, cached and written ones included, where they are reported."""
     new = told.get("timings.prompt_n")
     old = told.get("timings.cache_n")
     if new is not None and old is not None:
         return new + old
     if dialect.family == "anthropic":
-        return _anthropic_total(told)
+        return _anthropic_total(told, written)
     return told.first(
         "usage.prompt_tokens",
         "usage.input_tokens",
@@ -123,13 +148,12 @@ def _prompt_tokens(told: _Told, dialect: Dialect) -> int | None:
     )
 
 
-def _anthropic_total(told: _Told) -> int | None:
+def _anthropic_total(told: _Told, written: int) -> int | None:
     """Here the input is only the uncached remainder; written and read tokens are counted apart."""
     fresh = told.get("usage.input_tokens")
     if fresh is None:
         return None
-    read = told.get("usage.cache_read_input_tokens") or 0
-    return fresh + read + (told.get("usage.cache_creation_input_tokens") or 0)
+    return fresh + (told.get("usage.cache_read_input_tokens") or 0) + written
 
 
 def _uncached_only(told: _Told, backend: Backend) -> bool:
