@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from services.proxy.placing.tokens import Bulk, bulk_of
 from services.proxy.prompt import Chunk, Prompt
 from services.proxy.state.base import HASH_BYTES
 
@@ -23,15 +24,13 @@ ROLES: Mapping[str, str] = {
 
 
 class Outline(NamedTuple):
-    """A prompt's chunks: letters for kind and role, truncated hashes, bytes; and sums without params."""
+    """A prompt's chunks: letters for kind and role, truncated hashes, bytes; and how much text they are."""
 
     kinds: str = ""
     roles: str = ""
     hashes: bytes = b""
     sizes: tuple[int, ...] = ()
-    size: int = 0
-    wide: int = 0
-    media: int = 0
+    bulk: Bulk = Bulk()
 
 
 _recent: OrderedDict[bytes, Outline] = OrderedDict()
@@ -57,13 +56,10 @@ def outline(prompt: Prompt) -> Outline:
 def _extended(known: Outline, chunks: list[Chunk]) -> Outline:
     if not chunks:
         return known
-    texts = [chunk for chunk in chunks if chunk.kind != "params"]
     return Outline(
         known.kinds + "".join([LETTERS[chunk.kind] for chunk in chunks]),
         known.roles + "".join([ROLES.get(chunk.role, "-") for chunk in chunks]),
         known.hashes + b"".join([chunk.hash[:HASH_BYTES] for chunk in chunks]),
         known.sizes + tuple([chunk.size for chunk in chunks]),
-        known.size + sum([chunk.size for chunk in texts]),
-        known.wide + sum([chunk.wide for chunk in texts]),
-        known.media + sum([chunk.media for chunk in texts]),
+        known.bulk.plus(bulk_of(chunks)),
     )

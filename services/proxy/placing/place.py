@@ -150,7 +150,7 @@ def query_of(flow: Flow, settings: Settings, estimator: Estimator) -> Query:
     assert prompt is not None
     assert who is not None
     lines = outline(prompt)
-    estimate = estimator.estimate(model_key(backend, prompt.model), lines.size, lines.wide, lines.media)
+    estimate = estimator.estimate(model_key(backend, prompt.model), lines.bulk)
     tenant = who.tenant or ("" if settings.tenant_header else None)
     group = "\x1f".join([backend, prompt.model] if tenant is None else [backend, prompt.model, tenant])
     placed = (

@@ -8,7 +8,7 @@ from services.proxy.placing.compare import Comparison, Side, compare, compare_he
 from services.proxy.placing.lineage import Choice, Request, choose
 from services.proxy.placing.sides import newer, older
 from services.proxy.placing.texts import Texts
-from services.proxy.placing.tokens import Estimator, model_key
+from services.proxy.placing.tokens import Bulk, Estimator, bulk_of, model_key
 from services.proxy.prompt import Chunk, Prompt
 from services.proxy.state.base import Call, Marks, Node, Query, Sighting
 
@@ -21,6 +21,7 @@ class Blocks(NamedTuple):
 
 
 NO_BLOCKS = Blocks(b"", {})
+CREDIBLE = 2.0  # times more or less than estimated: beyond, a count is of another prompt than the one sent
 
 
 class _Price(NamedTuple):
@@ -30,11 +31,17 @@ class _Price(NamedTuple):
     model: str
 
     def of(self, chunks: list[Chunk]) -> float:
-        size, wide = sum([c.size for c in chunks]), sum([c.wide for c in chunks])
-        return self.estimator.exact(self.model, size, wide, sum([c.media for c in chunks]))
+        return self.estimator.exact(self.model, bulk_of(chunks), whole=False)
+
+    @property
+    def frame(self) -> float:
+        """What there is once a prompt, whatever its chunks."""
+        return self.estimator.exact(self.model, Bulk(turns=1)) - self.estimator.exact(
+            self.model, Bulk(turns=1), whole=False
+        )
 
     def part(self, chunk: Chunk, share: float) -> float:
-        return self.estimator.exact(self.model, chunk.size * share, chunk.wide * share)
+        return self.estimator.exact(self.model, bulk_of((chunk,)).part(share), whole=False)
 
 
 def decide(
@@ -117,17 +124,41 @@ def _predict(verdict: Verdict, prompt: Prompt, node: Node, shared: tuple[int, in
     """Tokens of the common prefix, to the byte inside the diverging chunk, as a share of all."""
     whole, head = shared
     chunks = prompt.chunks[1:] if node.kinds.startswith("p") else prompt.chunks
-    few = 2 * whole < len(chunks)  # the shorter part is added up
-    tokens = price.of(chunks[:whole]) if few else node.estimate - price.of(chunks[whole:])
-    if head and whole < len(chunks):
-        share = min(1.0, head / max(1, chunks[whole].size))
-        tokens += price.part(chunks[whole], share)
     verdict.reused_chunks = whole + (whole > 0 and _same_params(verdict, node))
-    verdict.predicted_tokens = min(round(tokens), node.estimate)
     if whole == len(chunks):
-        verdict.predicted_reuse = 1.0
-    else:
-        verdict.predicted_reuse = round(min(1.0, tokens / max(1, node.estimate)), 4)
+        verdict.predicted_tokens, verdict.predicted_reuse = node.estimate, 1.0
+        return
+    tokens, total = _common(verdict, chunks, whole, price)
+    if head:
+        tokens += price.part(chunks[whole], min(1.0, head / max(1, chunks[whole].size)))
+    verdict.predicted_tokens = min(round(tokens), verdict.prompt_estimate)
+    verdict.predicted_reuse = round(min(1.0, tokens / max(1.0, total)), 4)
+
+
+def _common(verdict: Verdict, chunks: list[Chunk], whole: int, price: "_Price") -> tuple[float, float]:
+    """Tokens of the first `whole` chunks and of the prompt; the shorter part is added up."""
+    total = verdict.prompt_estimate
+    if 2 * whole < len(chunks):
+        return price.of(chunks[:whole]), total
+    rest = price.of(chunks[whole:])
+    tokens = total - rest - price.frame
+    counted = _counted(verdict, whole, tokens)
+    if counted is None:
+        return tokens, total
+    verdict.prompt_estimate = max(total, round(counted + rest))
+    return counted, counted + rest
+
+
+def _counted(verdict: Verdict, whole: int, estimate: float) -> int | None:
+    """The engine's own count of the prompt that this one continues whole, once that has ended.
+
+    One far from the estimate is of something else: of a prompt that was cut, or of processed tokens alone.
+    """
+    past = verdict.parent
+    if verdict.relation != "append" or past is None or past.settled is None or whole < _texts(past.node):
+        return None
+    count = past.settled.prompt_tokens
+    return count if count and estimate / CREDIBLE <= count <= estimate * CREDIBLE else None
 
 
 def _same_params(verdict: Verdict, node: Node) -> bool:

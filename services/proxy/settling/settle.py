@@ -16,7 +16,7 @@ from services.proxy.causes.notes import respelt, spellings_of
 from services.proxy.causes.scene import Scene
 from services.proxy.flow import Flow, Measured
 from services.proxy.placing.texts import Texts
-from services.proxy.placing.tokens import Estimator, model_key
+from services.proxy.placing.tokens import Estimator, bulk_of, model_key
 from services.proxy.settling.billing import bill
 from services.proxy.settling.endings import Endings
 from services.proxy.settling.explain import Explanations
@@ -125,7 +125,7 @@ def lost_tokens(scene: Scene, flow: Flow, estimator: Estimator) -> int | None:
     uncached = total - cached if cached is not None else total
     if first.severity == "break":
         behind = max((b.equal_after for b in scene.verdict.breakers if b.path == first.at), default=0)
-        tokens = estimator.estimate(_model(flow), behind, 0)
+        tokens = _tokens_behind(flow, first.at or "", behind, estimator)
         if cached is not None:
             tokens += max(0, expected(scene)[0] - cached)
     elif cached is not None:
@@ -139,6 +139,14 @@ def lost_tokens(scene: Scene, flow: Flow, estimator: Estimator) -> int | None:
     else:
         return None
     return max(0, min(tokens, uncached))
+
+
+def _tokens_behind(flow: Flow, at: str, behind: int, estimator: Estimator) -> int:
+    """Tokens of so many bytes behind a break at `at`: tool schemas are among them only if it is in those."""
+    chunks = flow.prompt.chunks if flow.prompt else []
+    bulk = bulk_of(chunk for chunk in chunks if chunk.kind != "tools" or at.startswith("tools"))
+    size = bulk.narrow + bulk.wide + bulk.tools
+    return round(estimator.exact(_model(flow), bulk.part(behind / size if size else 0.0), whole=False))
 
 
 def lost_ms(flow: Flow, speeds: Speeds) -> float | None:
@@ -175,7 +183,8 @@ def _learn(flow: Flow, ctx: Knowledge) -> None:
         return
     cut = any(cause.code == "context_truncated" for cause in flow.causes)
     if measured.prompt_tokens and not measured.uncached_only and not cut:
-        ctx.estimator.learn(_model(flow), prompt, measured.prompt_tokens)
+        told = flow.backend.facts.get("template")
+        ctx.estimator.learn(_model(flow), prompt, measured.prompt_tokens, told)
     milliseconds = _prefill_ms(flow)
     if milliseconds is None or _shared_engine(flow):
         return
