@@ -130,7 +130,7 @@ class Looked(msgspec.Struct, kw_only=True, gc=False):
 class Store(Protocol):
     """The shared store. `get`, `put` and `touch` keep their time budget and never raise."""
 
-    async def get(self, key: str, namespace: str, *, counted: bool = True) -> Looked:
+    async def get(self, key: str, *, counted: bool = True) -> Looked:
         """The live answer under a key, if any; where `counted`, a hit or a miss in the statistics."""
 
     async def put(
@@ -141,7 +141,7 @@ class Store(Protocol):
         Refused where anything was invalidated since the look whose `turn` this is: the answer may be older.
         """
 
-    async def touch(self, key: str, namespace: str, ttl_s: float) -> bool:
+    async def touch(self, key: str, ttl_s: float) -> bool:
         """Let a live entry stand for another `ttl_s`, counted as no hit; whether there was one."""
 
     async def stats(self) -> Stats:

@@ -1,6 +1,6 @@
 """Owns the connection to the Redis that all proxies of an installation share, and when it is used.
 
-Whatever a request asks Redis goes through here within a time budget: the first that is late opens the breaker,
+Whatever a request asks Redis goes through here in a time budget: the first that is late opens the breaker,
 and from then on nobody waits. Only a probe in the background closes it again.
 """
 
