@@ -124,8 +124,8 @@ async def _answer(data: bytes) -> None:
     answer.ended()
     try:
         await answer.head()
-        async for _ in answer.chunks():
-            pass
+        while await answer.more():
+            answer.available()
     except UpstreamError:
         return
     assert 200 <= answer.status <= 999

@@ -5,12 +5,12 @@ answer must not reach the next one.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import Awaitable
 from typing import Any, Protocol
 
 import httptools
 
-from services.proxy.upstream.base import Headers, UpstreamError
+from services.proxy.upstream.base import Headers, Taker, UpstreamError
 
 # An answer's head may fill this many bytes; hyper stops near 400 KB, Node at 16 KB, nginx at 8 KB.
 MAX_HEAD = 256 << 10
@@ -47,8 +47,10 @@ class Answer:
         "_paused",
         "_pieces",
         "_surplus",
+        "_taker",
         "_unread",
         "_waiter",
+        "_waits",
         "complete",
         "headed",
         "headers",
@@ -70,6 +72,8 @@ class Answer:
         self._surplus = False
         self._error: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._taker: Taker | None = None
+        self._waits: Awaitable[None] | None = None
         self.headed = False
         self.complete = False
         self.status = 0
@@ -88,17 +92,34 @@ class Answer:
                 raise self._error
             await self._wait()
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """Body bytes as they arrive; everything unread comes as one chunk."""
+    async def more(self) -> bool:
+        """Wait until body bytes are there to take; False at the end of the body. Raises what went wrong."""
+        while not self._pieces:
+            if self.complete:
+                return False
+            if self._error is not None:
+                raise self._error
+            await self._wait()
+        return True
+
+    async def pour(self, take: Taker) -> None:
+        """Hand over the body as it arrives, until its end; see `upstream.base.Response.pour`."""
         while True:
             if self._pieces:
-                yield self.available()
+                waits = take(self.available())
             elif self.complete:
                 return
             elif self._error is not None:
                 raise self._error
             else:
-                await self._wait()
+                self._taker = take
+                try:
+                    await self._wait()
+                finally:
+                    self._taker = None
+                waits, self._waits = self._waits, None
+            if waits is not None:
+                await waits
 
     def available(self) -> bytes:
         """Take the body bytes that have arrived."""
@@ -142,6 +163,8 @@ class Answer:
             if not self.complete:
                 self.fail(UpstreamError("protocol", str(error)))
                 return
+        if self._taker is not None and self._pieces and self._passed_on(self._taker) and not self.complete:
+            return
         if self.complete:
             self._end()
         elif self._unread > HIGH_WATER and not self._paused and self._link is not None:
@@ -202,6 +225,17 @@ class Answer:
             self.headers = []
             if self.status == 101:
                 self.fail(UpstreamError("protocol", "the backend switched protocols unasked"))
+
+    def _passed_on(self, take: Taker) -> bool:
+        """Hand over what has arrived without waking who pours; whether more may be handed over at once."""
+        try:
+            self._waits = take(self.available())
+        except Exception as error:  # noqa: BLE001 it belongs to who pours, and comes out there
+            self.fail(error)
+            return False
+        if self._waits is not None:
+            self._taker = None
+        return self._waits is None
 
     def _end(self) -> None:
         link, self._link = self._link, None

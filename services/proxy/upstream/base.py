@@ -3,10 +3,12 @@
 One implementation lives beside this module; `bench/overhead.py` measures it (see docs/dependencies.md).
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 Headers = list[tuple[bytes, bytes]]
+# Takes body bytes; what it returns has to be waited for before it takes more.
+Taker = Callable[[bytes], Awaitable[None] | None]
 
 
 class UpstreamError(Exception):
@@ -32,11 +34,16 @@ class Response(Protocol):
     headers: Headers
     http_version: str
 
-    def chunks(self) -> AsyncIterator[bytes]:
-        """Body bytes as soon as they arrive, unframed and undecoded, with back-pressure.
+    async def pour(self, take: Taker) -> None:
+        """Hand over body bytes as soon as they arrive, unframed and undecoded, until the body's end.
 
-        Raises `UpstreamError` with code ``reset`` when the connection ends before the body does.
+        While `take` has nothing to wait for it is called from the socket's own callback: waking a task for
+        each event of a stream costs as much as passing it on. Raises `UpstreamError` with code ``reset`` when
+        the connection ends before the body does, and what `take` raises.
         """
+
+    async def more(self) -> bool:
+        """Wait until there are body bytes to take; False at the body's end. Raises like `pour`."""
 
     def available(self) -> bytes:
         """Body bytes that have already arrived, without waiting; may be empty."""

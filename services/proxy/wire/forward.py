@@ -88,6 +88,7 @@ class Passage:
             self._departure.watch()
             if analysed:
                 await understand(flow, body, ctx)
+                self._to.watcher.glance()
         else:
             await self._open(self._upload(length), None)
         flow.phase = "prefill"

@@ -5,8 +5,9 @@ first byte, a whole answer's for its end, both within a limit (DESIGN §12).
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from services.proxy.dialects.base import Tap
@@ -23,6 +24,9 @@ STREAM_HOLD_S = 1.0
 # A whole answer's headers wait for its end, so that the engine's counters are in them.
 WHOLE_HOLD_S = 0.05
 WHOLE_HOLD_BYTES = 8 << 20
+# What granian's `send` returns when it has taken the message already: there is nothing to wait for. It keeps
+# the type to itself.
+DONE = "PyEmptyAwaitable"
 
 
 class Relay:
@@ -32,6 +36,7 @@ class Relay:
         self._flow, self._send, self._settle = flow, send, settle
         self._tap: Tap | None = None
         self._response: Response | None = None
+        self._held = b""
         self.started = False
 
     async def pass_on(self, response: Response, *, bodiless: bool) -> None:
@@ -42,24 +47,21 @@ class Relay:
             await self._finish(b"")
             return
         self._tap = self._listen(response)
-        chunks = response.chunks()
-        data, step = b"", None
         try:
-            data, step = await self._hold(response, chunks)
+            await self._hold(response)
             if response.complete:
-                await self._finish(data)
+                await self._finish(self._held)
                 return
-            await self._start(data)
-            if step is not None:
-                await self._more(self._taken(await step))
-            await self._stream(chunks)
+            await self._start()
+            if not self._held and await response.more():
+                flow.first_byte_at = time.perf_counter()
+            await response.pour(self._pass)
         except UpstreamError as error:
             if not self.started:
-                await self._start(data)
+                await self._start()
             raise BrokenAnswerError(error.code) from error
-        finally:
-            if step is not None:
-                step.cancel()
+        self.close()
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def close(self) -> None:
         """The answer ended, in whichever way: what the tap heard becomes the flow's outcome."""
@@ -78,64 +80,48 @@ class Relay:
         flow.outcome = tap.outcome
         return tap
 
-    async def _hold(
-        self, response: Response, chunks: AsyncIterator[bytes]
-    ) -> tuple[bytes, "asyncio.Future[bytes] | None"]:
-        """What of the body may come before the headers leave, and the wait for more that was left open."""
-        data = self._taken(response.available())
+    async def _hold(self, response: Response) -> None:
+        """Take in what of the body may come before the headers leave."""
         prompt = self._flow.prompt
-        if response.complete or prompt is None or (prompt.stream and data):
-            return data, None
-        until = time.perf_counter() + (STREAM_HOLD_S if prompt.stream else WHOLE_HOLD_S)
-        while True:
-            step: asyncio.Future[bytes] = asyncio.ensure_future(anext(chunks, b""))
-            try:
-                await asyncio.wait({step}, timeout=until - time.perf_counter())
-            except asyncio.CancelledError:
-                step.cancel()
-                raise
-            if step.done() and step.exception() is not None:
-                return data, step
-            if step.done():
-                data += self._taken(step.result())
-            # More may have come, even the end, since the chunk was taken or the wait woken up.
-            data += self._taken(response.available())
-            if not step.done():
-                return data, step
-            if response.complete or prompt.stream or len(data) > WHOLE_HOLD_BYTES:
-                return data, None
+        self._take(response)
+        if response.complete or prompt is None or (prompt.stream and self._held):
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STREAM_HOLD_S if prompt.stream else WHOLE_HOLD_S):
+                while await response.more():
+                    self._take(response)
+                    if response.complete or prompt.stream or len(self._held) > WHOLE_HOLD_BYTES:
+                        return
+        self._take(response)  # it may have come with the end of the time
 
-    def _taken(self, data: bytes) -> bytes:
-        """Let the tap hear what has arrived, when it arrives."""
+    def _take(self, response: Response) -> None:
+        """Take what has arrived, and let the tap hear it when it arrives."""
+        data = response.available()
         if data:
             now = time.perf_counter()
             self._flow.first_byte_at = self._flow.first_byte_at or now
             if self._tap is not None:
                 self._tap.feed(data, now)
-        return data
+            self._held = self._held + data if self._held else data
 
-    async def _start(self, data: bytes) -> None:
+    async def _start(self) -> None:
         """Let the headers leave, with what there is of the body: granian holds a bare head back."""
         self._flow.phase = "stream"
         await self._send(self._head(complete=False))
         self._flow.relayed_at = time.perf_counter()
         self.started = True
-        await self._more(data)
+        await self._more(self._held)
 
     async def _more(self, data: bytes) -> None:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
-    async def _stream(self, chunks: AsyncIterator[bytes]) -> None:
-        send, tap, clock = self._send, self._tap, time.perf_counter
-        message: dict[str, Any] = {"type": "http.response.body", "body": b"", "more_body": True}
-        async for data in chunks:
-            now = clock()
-            message["body"] = data
-            await send(message)
-            if tap is not None:
-                tap.feed(data, now)
-        self.close()
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    def _pass(self, data: bytes) -> Awaitable[None] | None:
+        """Pass on what has arrived, then let the tap hear it; what is returned has to be waited for."""
+        now = time.perf_counter()
+        sent = self._send({"type": "http.response.body", "body": data, "more_body": True})
+        if self._tap is not None:
+            self._tap.feed(data, now)
+        return None if type(sent).__name__ == DONE else sent
 
     async def _finish(self, data: bytes) -> None:
         """Send an answer that is whole before anything of it left."""

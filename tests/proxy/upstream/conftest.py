@@ -19,6 +19,12 @@ def pytest_asyncio_loop_factories(
     return {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
 
 
+async def arriving(response: Response) -> AsyncIterator[bytes]:
+    """The body as whoever takes one piece after the other sees it."""
+    while await response.more():
+        yield response.available()
+
+
 class Caller:
     """Sends requests the way `forward` does."""
 
@@ -46,7 +52,7 @@ class Caller:
     async def fetch(self, body: bytes | AsyncIterator[bytes] = b"", **more: Any) -> tuple[Response, bytes]:
         """A request up to its answer's end."""
         response = await self.open(body, **more)
-        data = b"".join([chunk async for chunk in response.chunks()])
+        data = b"".join([chunk async for chunk in arriving(response)])
         await response.close()
         return response, data
 

@@ -8,7 +8,7 @@ import pytest
 
 from services.proxy.upstream import make_upstream
 from services.proxy.upstream.base import Response, UpstreamError
-from tests.proxy.upstream.conftest import Caller
+from tests.proxy.upstream.conftest import Caller, arriving
 from tests.support.backend import NEVER, Backend, Reply, sse
 
 
@@ -16,7 +16,7 @@ async def drained(response: Response) -> tuple[bytes, UpstreamError]:
     """What could be read of a body that breaks off, and the error that ended it."""
     seen = b""
     try:
-        async for chunk in response.chunks():
+        async for chunk in arriving(response):
             seen += chunk
     except UpstreamError as error:
         return seen, error
@@ -65,7 +65,7 @@ async def test_a_reset_ends_no_body_that_lasts_until_close(backend: Backend, cal
     backend.answer(Reply(framing="close", writes=[(0.0, b"one")], end="reset"))
     response = await caller.open()
     with pytest.raises(UpstreamError) as caught:
-        _ = [chunk async for chunk in response.chunks()]
+        _ = [chunk async for chunk in arriving(response)]
     assert caught.value.code == "reset"
 
 
@@ -77,7 +77,7 @@ async def test_a_slow_reader_holds_the_backend_back(backend: Backend, caller: Ca
     unread = response.available()
     assert len(unread) < 1 << 20
     assert not response.complete
-    rest = [len(chunk) async for chunk in response.chunks()]
+    rest = [len(chunk) async for chunk in arriving(response)]
     assert len(unread) + sum(rest) == 64 << 20
 
 
@@ -100,7 +100,7 @@ async def test_an_abort_frees_the_backend(backend: Backend, caller: Caller, repl
             await waiting
     else:
         with pytest.raises(UpstreamError):
-            _ = [chunk async for chunk in (await waiting).chunks()]
+            _ = [chunk async for chunk in arriving(await waiting)]
 
 
 async def test_an_abort_after_the_end_leaves_the_connection_to_others(

@@ -1,9 +1,12 @@
 """Answers in every framing a server may use come out as the bytes of their body (R43, R46, R61)."""
 
+import asyncio
+from collections.abc import Awaitable
+
 import pytest
 
 from services.proxy.upstream.base import UpstreamError
-from tests.proxy.upstream.conftest import Caller
+from tests.proxy.upstream.conftest import Caller, arriving
 from tests.support.backend import Backend, Reply, body, sse
 
 PIECES = [(0.0, b"one "), (0.0, b"two "), (0.0, b"three")]
@@ -94,7 +97,7 @@ async def test_chunks_come_as_they_arrive(backend: Backend, caller: Caller) -> N
     events = ["data: 1\n\n", "data: 2\n\n", "data: 3\n\n"]
     backend.answer(sse(events, gap=0.05))
     response = await caller.open()
-    assert [chunk async for chunk in response.chunks()] == [event.encode() for event in events]
+    assert [chunk async for chunk in arriving(response)] == [event.encode() for event in events]
 
 
 async def test_what_has_arrived_unread_is_one_chunk(backend: Backend, caller: Caller) -> None:
@@ -102,7 +105,7 @@ async def test_what_has_arrived_unread_is_one_chunk(backend: Backend, caller: Ca
     response = await caller.open()
     await backend.until(lambda: response.complete)
     assert response.available() == b"abc"
-    assert [chunk async for chunk in response.chunks()] == []
+    assert [chunk async for chunk in arriving(response)] == []
 
 
 @pytest.mark.parametrize(
@@ -129,5 +132,53 @@ async def test_a_broken_chunk_size_breaks_the_body(backend: Backend, caller: Cal
     response = await caller.open()
     seen = []
     with pytest.raises(UpstreamError) as caught:
-        seen += [chunk async for chunk in response.chunks()]
+        seen += [chunk async for chunk in arriving(response)]
     assert caught.value.code == "protocol"
+
+
+async def test_a_stream_is_poured_as_it_arrives(backend: Backend, caller: Caller) -> None:
+    """Each event is handed over by itself, although nobody is woken for it."""
+    events = [b"data: %d\n\n" % number for number in range(20)]
+    backend.answer(Reply(writes=[(0.005, event) for event in events]))
+    response, seen = await caller.open(), list[bytes]()
+    await response.pour(seen.append)
+    assert b"".join(seen) == b"".join(events)
+    assert len(seen) > 1
+    assert response.complete
+
+
+async def test_who_must_be_waited_for_is_given_nothing_meanwhile(backend: Backend, caller: Caller) -> None:
+    """A taker that is full holds the stream up, and nothing is lost or comes out of order."""
+    events = [b"data: %d\n\n" % number for number in range(50)]
+    backend.answer(Reply(writes=[(0.001, event) for event in events]))
+    response, seen, full = await caller.open(), list[bytes](), False
+
+    async def emptied() -> None:
+        nonlocal full
+        await asyncio.sleep(0.01)
+        full = False
+
+    def take(data: bytes) -> Awaitable[None] | None:
+        nonlocal full
+        assert not full
+        seen.append(data)
+        full = len(seen) % 3 == 0
+        return emptied() if full else None
+
+    await response.pour(take)
+    assert b"".join(seen) == b"".join(events)
+
+
+async def test_a_fault_of_the_taker_comes_out_where_it_pours(backend: Backend, caller: Caller) -> None:
+    """The socket's callback is no place for an error: the connection is closed and the error raised."""
+    backend.answer(Reply(writes=[(0.005, b"data: x\n\n")] * 20))
+    response, seen = await caller.open(), list[bytes]()
+
+    def take(data: bytes) -> None:
+        seen.append(data)
+        if len(seen) == 3:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await response.pour(take)
+    assert len(seen) == 3

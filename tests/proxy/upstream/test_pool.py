@@ -6,7 +6,7 @@ import pytest
 
 from services.proxy.upstream import client as clients
 from services.proxy.upstream.base import UpstreamError
-from tests.proxy.upstream.conftest import Caller
+from tests.proxy.upstream.conftest import Caller, arriving
 from tests.support.backend import SILENT_CLOSE, SILENT_RESET, Backend, Reply, body, sse
 
 
@@ -114,6 +114,6 @@ async def test_a_closed_client_leaves_no_connection(backend: Backend, caller: Ca
     await caller.client.close()
     await backend.until(lambda: backend.open_connections == 0)
     with pytest.raises(UpstreamError):
-        _ = [chunk async for chunk in streaming.chunks()]
+        _ = [chunk async for chunk in arriving(streaming)]
     with pytest.raises(UpstreamError):
         await caller.send(b"four")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from services.proxy.upstream.base import UpstreamError
-from tests.proxy.upstream.conftest import Caller
+from tests.proxy.upstream.conftest import Caller, arriving
 from tests.support.backend import Backend, Reply, body
 
 
@@ -106,7 +106,7 @@ async def test_an_answer_before_the_body_is_sent_is_an_answer(
     size = 30_000_000
     sent = pieces(*[bytes(100_000)] * 300) if streamed else bytes(size)
     response = await caller.open(sent, headers=[(b"content-length", b"%d" % size)] if streamed else None)
-    data = b"".join([chunk async for chunk in response.chunks()])
+    data = b"".join([chunk async for chunk in arriving(response)])
     assert (response.status, response.complete, data) == (413, True, b"too large")
     await backend.until(lambda: backend.open_connections == 0)
 
