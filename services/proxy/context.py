@@ -25,6 +25,7 @@ from services.proxy.probe import BackendWatcher
 from services.proxy.settling.endings import Endings
 from services.proxy.settling.explain import Explanations
 from services.proxy.settling.speed import Speeds
+from services.proxy.splicing.fix import Breakpoints
 from services.proxy.state import open_state
 from services.proxy.state.base import State
 from services.proxy.upstream import make_upstream
@@ -63,6 +64,7 @@ class Context(msgspec.Struct, kw_only=True):
     explanations: Explanations
     endings: Endings
     prices: Prices
+    breakpoints: Breakpoints | None
     live: Live
     destinations: dict[int, Destination]
     tasks: set["asyncio.Task[Any]"]
@@ -96,12 +98,13 @@ def backend_settings(settings: Settings) -> list[BackendSetting]:
 async def open_context(settings: Settings) -> Context:
     """Build and start every part. Raises `SettingsError` where the configuration cannot be used."""
     key = load_key(settings)
+    prices, estimator = load_prices(settings.prices), Estimator()
     ctx = Context(
         settings=settings,
         key=key,
         state=open_state(settings, key),
         texts=Texts(settings.state_max_bytes, settings.text_ttl, settings.keep_text),
-        estimator=Estimator(),
+        estimator=estimator,
         speeds=Speeds(),
         analyser=Analyser(settings.state_max_bytes if settings.keep_text else 0, settings.text_ttl),
         outbox=Outbox(settings),
@@ -110,7 +113,8 @@ async def open_context(settings: Settings) -> Context:
         strips=Strips(),
         explanations=Explanations(settings.text_ttl, enabled=settings.keep_text),
         endings=Endings(),
-        prices=load_prices(settings.prices),
+        prices=prices,
+        breakpoints=Breakpoints(prices, estimator) if settings.breakpoints == "auto" else None,
         live=Live(),
         destinations={row.port or settings.port: open_destination(row) for row in backend_settings(settings)},
         tasks=set(),

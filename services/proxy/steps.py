@@ -40,6 +40,19 @@ async def understand(flow: Flow, body: bytes, ctx: Context) -> None:
         report("reading a request", error)
 
 
+async def fix(flow: Flow, body: bytes, ctx: Context) -> bytes:
+    """The body as it goes out: with what a fix puts in, else as received."""
+    assert ctx.breakpoints is not None
+    try:
+        if len(body) <= INLINE_BYTES:
+            return ctx.breakpoints.fixed(flow, body)
+        return await asyncio.to_thread(ctx.breakpoints.fixed, flow, body)
+    except Exception as error:  # noqa: BLE001 see above
+        flow.fixes.clear()
+        report("fixing a request", error)
+        return body
+
+
 async def _read(dialect: Dialect, body: bytes, backend: str, ctx: Context) -> Prompt:
     if len(body) <= INLINE_BYTES:
         return ctx.analyser.read(dialect, body, backend)

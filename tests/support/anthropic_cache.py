@@ -255,6 +255,7 @@ class Service:
         self.starts_in = 0.0
         self.output = 8
         self.repeat_counts = True
+        self.refuses = ""  # a text that no body may hold
 
     def __enter__(self) -> Self:
         self.backend.start()
@@ -269,7 +270,7 @@ class Service:
         self.bodies.append(received.body)
         try:
             body = json.loads(received.body, object_pairs_hook=_no_twice)
-            usage = self.cache.take(body, self.starts_in)
+            usage = self._account(received.body, body)
         except (RefusedError, ValueError) as error:
             self.refused.append(str(error))
             value = {"type": "error", "error": {"type": "invalid_request_error", "message": str(error)}}
@@ -277,6 +278,11 @@ class Service:
         self.usages.append(usage)
         output = min(self.output, body.get("max_tokens", self.output))
         return self._stream(usage, output) if body.get("stream") else self._whole(usage, output)
+
+    def _account(self, raw: bytes, body: dict[str, Any]) -> Usage:
+        if self.refuses and self.refuses.encode() in raw:
+            raise RefusedError(self.refuses)
+        return self.cache.take(body, self.starts_in)
 
     def _whole(self, usage: Usage, output: int) -> Reply:
         content = [{"type": "text", "text": "ok"}] if output else []

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 
 from services.proxy.context import Context, Destination
 from services.proxy.dialects import for_route
-from services.proxy.steps import afterwards, conclude, remember, report, understand
-from services.proxy.upstream.base import Exchange, RequestHead, UpstreamError
+from services.proxy.steps import afterwards, conclude, fix, remember, report, understand
+from services.proxy.upstream.base import Exchange, RequestHead, Response, UpstreamError
 from services.proxy.wire import body as bodies
 from services.proxy.wire import errors
 from services.proxy.wire.departure import Departure, Receive
@@ -42,6 +42,7 @@ class Passage:
         self._exchange: Exchange | None = None
         self._body_read = False
         self._body_bytes = 0
+        self._unfixed: bytes | None = None
         self._settled = False
 
     async def run(self) -> None:
@@ -84,15 +85,26 @@ class Passage:
             )
             flow.body_at = time.perf_counter()
             self._body_bytes, self._body_read = len(body), True
-            await self._open(body, len(body))
-            self._departure.watch()
-            if analysed:
-                await understand(flow, body, ctx)
+            if ctx.breakpoints is not None and ctx.breakpoints.applies(flow):
+                await self._fix_and_open(body)
+            else:
+                await self._open(body, len(body))
+                self._departure.watch()
+                if analysed:
+                    await understand(flow, body, ctx)
                 self._to.watcher.glance()
         else:
             await self._open(self._upload(length), None)
         flow.phase = "prefill"
         await self._answer()
+
+    async def _fix_and_open(self, body: bytes) -> None:
+        """Write the request with what a fix puts in, which has to be known first."""
+        self._departure.watch()
+        await understand(self.flow, body, self._ctx)
+        fixed = await fix(self.flow, body, self._ctx)
+        self._unfixed = body if self.flow.fixes else None
+        await self._open(fixed, len(fixed))
 
     def _admit(self) -> None:
         """Let the request in, without the proxy's own token."""
@@ -134,9 +146,24 @@ class Passage:
         assert exchange is not None
         try:
             response = await exchange.response()
+            unfixed, self._unfixed = self._unfixed, None
+            if unfixed is not None and response.status == 400:
+                response = await self._again(unfixed)
         except UpstreamError as error:
             raise self._failed(error) from error
         await self._relay.pass_on(response, bodiless=self.flow.method == "HEAD")
+
+    async def _again(self, body: bytes) -> Response:
+        """The answer to the body as received: a refusal of what a fix put in must not reach the client."""
+        flow, ctx = self.flow, self._ctx
+        await self._free()
+        fixes, flow.fixes = flow.fixes, []
+        await self._open(body, len(body))
+        assert self._exchange is not None
+        response = await self._exchange.response()
+        if fixes and response.status != 400 and ctx.breakpoints is not None:
+            ctx.breakpoints.refuse(flow)
+        return response
 
     def _failed(self, error: UpstreamError) -> RefusedError:
         self._to.watcher.notice()
