@@ -35,6 +35,25 @@ if rq.defaults.RQ_KEY_PREFIX != RQ_PREFIX:
     )
 
 
+class Sampled(msgspec.Struct, kw_only=True, frozen=True):
+    """What a worker last sampled of a model server's own counters; it travels in its heartbeat.
+
+    `sampled_at` is in epoch seconds. `hit_rate` (0 to 1) is that of the last quarter of an hour, in which
+    `lookups` were counted in `unit` (``tokens`` or ``lookups``); with no unit it is the server's own mean.
+    None is unknown.
+    """
+
+    backend: str
+    exporter: str
+    sampled_at: float
+    hit_rate: float | None = None
+    lookups: int = 0
+    unit: str | None = None
+    kv_usage: float | None = None
+    running: float | None = None
+    waiting: float | None = None
+
+
 class Heartbeat(msgspec.Struct, kw_only=True):
     """What a worker says of itself under `HEARTBEAT_PREFIX` + its name, as JSON that expires on its own.
 
@@ -56,6 +75,7 @@ class Heartbeat(msgspec.Struct, kw_only=True):
     repeated: int = 0
     refused: int = 0
     dropped: int = 0
+    sampled: tuple[Sampled, ...] = ()
 
 
 def open_queue(connection: "Redis") -> rq.Queue:

@@ -69,6 +69,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     upload_idle_s: float = 60.0
     workers: int = 1
     retention_days: int = 90
+    sample_interval_s: float = 30.0
+    alarm_hit_rate: float | None = None
     prices: str | None = None
     breakpoints: Literal["off", "auto"] = "off"
 
@@ -96,7 +98,7 @@ ADDRESSES = frozenset({"redis_url", "database_url", "backend_url"})  # may carry
 FILE_ONLY = frozenset({"backend"})  # tables have no shape in an environment variable
 LOWEST = {
     "port": 0, "workers": 1, "max_body": 1, "text_ttl": 1, "retention_days": 1, "spool_max_bytes": 0,
-    "state_max_bytes": 1 << 20, "upload_idle_s": 0.1,
+    "state_max_bytes": 1 << 20, "upload_idle_s": 0.1, "sample_interval_s": 0,
 }  # fmt: skip
 HELP: dict[str, str] = {
     "host": "Address the proxy listens on. Any but loopback needs a token.",
@@ -121,6 +123,8 @@ HELP: dict[str, str] = {
     "upload_idle_s": "Seconds an upload may stand still before 408.",
     "workers": "Proxy processes that share the port.",
     "retention_days": "Days the history is kept.",
+    "sample_interval_s": "Seconds between two samples of the configured backends' own counters; 0 is off.",
+    "alarm_hit_rate": "Hit rate of a backend, 0 to 1, below which its alarm metric is 1.",
     "prices": "File with prices of cloud models that come before the built-in ones.",
     "breakpoints": "`auto` puts Anthropic cache breakpoints where a client sets none; requests wait for it.",
 }
@@ -231,6 +235,8 @@ def _check(settings: Settings) -> None:
         raise SettingsError(f"{_env('token')} must be visible ASCII characters without spaces.")
     if settings.tenant_header is not None and not re.fullmatch(r"[A-Za-z0-9-]+", settings.tenant_header):
         raise SettingsError(f"{_env('tenant_header')}: {settings.tenant_header!r} is no header name.")
+    if settings.alarm_hit_rate is not None and not 0 <= settings.alarm_hit_rate <= 1:
+        raise SettingsError(f"{_env('alarm_hit_rate')} must be from 0 to 1, not {settings.alarm_hit_rate}.")
     if settings.redis_url and urlsplit(settings.redis_url).scheme not in {"redis", "rediss", "unix"}:
         raise SettingsError(f"{_env('redis_url')} must start with redis://, rediss:// or unix://.")
     if not is_loopback(settings.host) and not settings.token:

@@ -14,7 +14,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from services.logger import jobs
-from services.queue import HEARTBEAT_PREFIX, HEARTBEAT_S, HEARTBEAT_TTL_S, Heartbeat
+from services.queue import HEARTBEAT_PREFIX, HEARTBEAT_S, HEARTBEAT_TTL_S, Heartbeat, Sampled
 
 
 class Pulse:
@@ -49,6 +49,10 @@ class Pulse:
     def say(self, state: str, database: str | None = None) -> None:
         """What the next beats tell."""
         self.beat.state, self.beat.database = state, database
+
+    def tell(self, sampled: tuple[Sampled, ...]) -> None:
+        """What the next beats tell of the model servers."""
+        self.beat.sampled = sampled
 
     def _run(self) -> None:
         while not self._ended.wait(HEARTBEAT_S):

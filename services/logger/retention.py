@@ -11,7 +11,7 @@ from sqlalchemy import Engine, delete, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from services.history.engine import open_engine, unreachable
-from services.history.tables import requests
+from services.history.tables import requests, samples
 
 # About 20 ms of write lock on SQLite with all indexes.
 BATCH = 500
@@ -34,10 +34,27 @@ def prune_step(engine: Engine, before: datetime, batch: int = BATCH) -> int:
         return connection.execute(delete(requests).where(requests.c.id.in_(oldest))).rowcount
 
 
+def prune_samples_step(engine: Engine, before: datetime, batch: int = BATCH) -> int:
+    """Delete the oldest samples of backends before that time, some `batch`; answers how many."""
+    oldest = (
+        select(samples.c.sampled_at)
+        .where(samples.c.sampled_at < before)
+        .order_by(samples.c.sampled_at)
+        .limit(batch)
+        .subquery()
+    )
+    last = select(func.max(oldest.c.sampled_at)).scalar_subquery()
+    with engine.begin() as connection:
+        return connection.execute(delete(samples).where(samples.c.sampled_at <= last)).rowcount
+
+
 def prune(
     url: str, before: datetime, progress: Callable[[int, int], None] | None = None, batch: int = BATCH
 ) -> int:
-    """Delete all rows received before that time; calls `progress(done, total)`. Raises `HistoryError`."""
+    """Delete all requests received before that time, and samples of backends taken before it.
+
+    Answers how many requests; calls `progress(done, total)` with them. Raises `HistoryError`.
+    """
     engine = open_engine(url)
     try:
         with engine.connect() as connection:
@@ -48,6 +65,8 @@ def prune(
             done += step
             if progress is not None:
                 progress(done, max(total, done))
+        while prune_samples_step(engine, before, batch):
+            pass
     except SQLAlchemyError as error:
         raise unreachable(error) from None
     else:

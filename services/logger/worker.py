@@ -27,6 +27,7 @@ from services.logger.rqworker import REDIS_TIMEOUT_S, LogWorker, add_totals, tol
 from services.logger.store import Saved, Store, Unavailable
 from services.queue import NAMESPACE, open_queue
 from services.settings import Settings
+from services.watch.sampler import Sampler
 
 log = logging.getLogger("metalanchor.worker")
 
@@ -79,6 +80,7 @@ class Service:
         self._redis = _connect(settings.redis_url)
         self._queue = open_queue(self._redis)
         self._pulse = Pulse(_connect(settings.redis_url))
+        self._sampler = Sampler(settings, _connect(settings.redis_url), self._pulse.tell)
         self._engine = open_engine(settings.database)
         self._store = Store(self._engine)
         self._keep_days = settings.retention_days
@@ -93,6 +95,7 @@ class Service:
         """Work until `stopping`; whatever fails outside is waited for."""
         jobs.use(self._store)
         self._pulse.start()
+        self._sampler.start()
         while not self._stopping.is_set():
             try:
                 self._turn(self._worker or self._begin())
@@ -104,6 +107,7 @@ class Service:
 
     def close(self) -> None:
         """Give the connections back."""
+        self._sampler.stop()
         self._pulse.stop()
         jobs.use(None)
         self._redis.close()
@@ -151,11 +155,13 @@ class Service:
         if not self._pruning:
             return
         try:
-            step = retention.prune_step(self._engine, retention.cutoff(self._keep_days))
+            before = retention.cutoff(self._keep_days)
+            more = retention.prune_step(self._engine, before) == retention.BATCH
+            more = more or retention.prune_samples_step(self._engine, before) >= retention.BATCH
         except SQLAlchemyError as error:
             self._store.probe()  # says what is wrong, unless it has passed
             raise Unavailable(type(error).__name__) from None
-        self._pruning = step == retention.BATCH
+        self._pruning = more
 
     def _wait_for_database(self, error: Unavailable) -> None:
         log.warning("the history takes no rows: %s; batches stay queued", error)
