@@ -8,9 +8,9 @@ from importlib.metadata import version
 from litestar import Litestar, Router
 from litestar.datastructures import ResponseHeader
 from litestar.exceptions import HTTPException
-from litestar.openapi.config import OpenAPIConfig
 
 from services.proxy.admin import events, exact, health, lineages, pages, reference, report, rows, sql
+from services.proxy.admin.document import DocumentConfig
 from services.proxy.admin.errors import HistoryUnavailable, on_bug, on_depth, on_history, on_http
 from services.proxy.admin.hardening import HEADERS
 from services.proxy.admin.history import History
@@ -45,7 +45,7 @@ def create_admin(ctx: Parts) -> Litestar:
             api,
             pages.routes(ctx, history, site),
         ],
-        openapi_config=OpenAPIConfig(
+        openapi_config=DocumentConfig(
             title="MetalAnchor",
             version=version("metalanchor"),
             description="Health, history and explanations of the proxy.",

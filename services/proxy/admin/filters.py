@@ -2,6 +2,7 @@
 
 import datetime as dt
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from litestar import Request
@@ -15,15 +16,34 @@ AGO = re.compile(r"(\d{1,6})(s|m|h|d|w)\Z")
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 LONGEST_S = 100 * 365 * 86_400
 
+
+def _choice(known: Sequence[str]) -> Any:
+    """A parameter that takes one of these; `one_of` checks it, since a bare plus must be allowed for."""
+    said = "One of: " + ", ".join(known)
+    return Parameter(description=said, schema_extra={"anyOf": [{"enum": list(known)}, {"type": "null"}]})
+
+
 Limit = Annotated[int, Parameter(ge=1, le=1000, description="Items a page")]
-Cursor = Annotated[str | None, Parameter(max_length=200, description="`next` of the page before")]
+Cursor = Annotated[
+    str | None, Parameter(min_length=1, max_length=200, description="`next` of the page before")
+]
 Name = Annotated[str | None, Parameter(max_length=500)]
-Hit = Annotated[str | None, Parameter(description="One of: " + ", ".join(sorted(HITS)))]
-Status = Annotated[str | None, Parameter(description="One of: " + ", ".join(STATUSES))]
-Kind = Annotated[str | None, Parameter(description="One of: " + ", ".join(sorted(KINDS)))]
+Hit = Annotated[str | None, _choice(sorted(HITS))]
+Status = Annotated[str | None, _choice(STATUSES)]
+Kind = Annotated[str | None, _choice(sorted(KINDS))]
 When = Annotated[
     str | None,
-    Parameter(description="ISO 8601 time, UTC unless it says otherwise, or an age such as 90m, 24h, 7d"),
+    Parameter(
+        description="ISO 8601 time, UTC unless it says otherwise, or an age such as 90m, 24h, 7d",
+        schema_extra={
+            "anyOf": [
+                {"type": "string", "pattern": r"^\d{1,6}[smhdw]$"},
+                {"type": "string", "format": "date-time"},
+                {"type": "string", "format": "date"},
+                {"type": "null"},
+            ]
+        },
+    ),
 ]
 All = Annotated[bool, Parameter(description="Every request, not generations alone")]
 

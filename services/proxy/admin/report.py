@@ -1,8 +1,10 @@
 """The report of a span of time over HTTP, as JSON, Markdown, CSV or one page of HTML."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from litestar import Request, Response, Router, get
+from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, OpenAPIType, Operation, Schema
 from litestar.params import Parameter
 
 from services.proxy.admin.filters import All, Name, When, moment, refuse_unknown
@@ -15,10 +17,27 @@ TYPES = {"md": "text/markdown", "csv": "text/csv", "html": "text/html"}
 LIMIT_S = 60.0
 
 
+@dataclass
+class ReportOperation(Operation):
+    """The operation with all of its media types."""
+
+    def __post_init__(self) -> None:
+        """Add those beside JSON."""
+        found = (self.responses or {})["200"]
+        assert isinstance(found, OpenAPIResponse)
+        assert found.content is not None
+        text = OpenAPIMediaType(schema=Schema(type=OpenAPIType.STRING))
+        found.content |= dict.fromkeys(TYPES.values(), text)
+
+
 def routes(history: History) -> Router:
     """``/report``, below ``/api``."""
 
-    @get("/report", summary="Hits, reuse, times and losses of a span of time")
+    @get(
+        "/report",
+        summary="Hits, reuse, times and losses of a span of time",
+        operation_class=ReportOperation,
+    )
     async def report(
         request: Request[Any, Any, Any],
         *,

@@ -29,7 +29,9 @@ SAID = (
     "predicted", "measured", "other", "time", "requests", "p50", "p95", "p99", "Nothing in this span.",
     "The figures could not be fetched.",
 )  # fmt: skip
-Span = Annotated[str, Parameter(description="One of: " + ", ".join(SPANS))]
+Span = Annotated[
+    str, Parameter(description="One of: " + ", ".join(SPANS), schema_extra={"enum": list(SPANS)})
+]
 
 
 def routes(history: History, site: Site) -> list[Any]:
