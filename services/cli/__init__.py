@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("doctor", "Check this installation and say what to do about each fault."),
     "env": ("env", "Print the line that points an agent at the proxy."),
     "top": ("top", "Show requests under way and those that ended last, live."),
+    "watch": ("watch", "Watch a model server's own counters as rates, live."),
     "requests": ("requests", "List recorded requests, newest first."),
     "lineages": ("lineages", "List the conversations that continue one another."),
     "explain": ("explain", "Say why a request did not reuse what it could have."),
@@ -46,7 +47,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"services.cli.{COMMANDS[cmd_name][0]}")
-        command = getattr(module, cmd_name)
+        command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 
