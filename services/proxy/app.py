@@ -60,6 +60,7 @@ class Gate:
         return destinations.get(int(scope["server"][1]), first)
 
     async def _serve_own(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._ctx.later.flush()
         try:
             headers = self._admit_own(scope)
         except RefusedError as error:

@@ -17,6 +17,7 @@ from services.proxy.admin.strips import Strips
 from services.proxy.backend import Backend, backend_name
 from services.proxy.chunking.analysis import Analyser
 from services.proxy.key import load_key
+from services.proxy.later import Later
 from services.proxy.live import Live
 from services.proxy.outbox import Outbox
 from services.proxy.placing.texts import Texts
@@ -66,6 +67,7 @@ class Context(msgspec.Struct, kw_only=True):
     prices: Prices
     breakpoints: Breakpoints | None
     live: Live
+    later: Later
     destinations: dict[int, Destination]
     tasks: set["asyncio.Task[Any]"]
 
@@ -116,6 +118,7 @@ async def open_context(settings: Settings) -> Context:
         prices=prices,
         breakpoints=Breakpoints(prices, estimator) if settings.breakpoints == "auto" else None,
         live=Live(),
+        later=Later(),
         destinations={row.port or settings.port: open_destination(row) for row in backend_settings(settings)},
         tasks=set(),
     )
@@ -129,6 +132,7 @@ async def open_context(settings: Settings) -> Context:
 async def close_context(ctx: Context, timeout_s: float) -> None:
     """End what is under way, carry out every row, let go of everything; within about `timeout_s`."""
     await ctx.live.stop(timeout_s / 4)
+    ctx.later.flush()
     for task in list(ctx.tasks):
         task.cancel()
     await ctx.outbox.drain(timeout_s / 2)

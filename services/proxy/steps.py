@@ -13,7 +13,7 @@ from services.proxy.flow import Flow
 from services.proxy.identity import identify
 from services.proxy.placing.place import marks_of, place, query_of
 from services.proxy.prompt import Prompt
-from services.proxy.settling.settle import finish, foresee, judge, settled_of
+from services.proxy.settling.settle import finish, foresee, judge, settled_of, teach
 from services.proxy.state.base import Marks
 
 log = logging.getLogger("metalanchor")
@@ -67,8 +67,16 @@ def conclude(flow: Flow, ctx: Context) -> None:
         report("settling a request", error)
 
 
+def at_once(flow: Flow, ctx: Context) -> None:
+    """What the next request may need of an answer that ended."""
+    try:
+        teach(flow, ctx)
+    except Exception as error:  # noqa: BLE001 see above
+        report("settling a request", error)
+
+
 def afterwards(flow: Flow, ctx: Context) -> None:
-    """The rest of settling, once the last byte was sent."""
+    """The rest of settling, when there is time for it."""
     try:
         finish(flow, ctx)
     except Exception as error:  # noqa: BLE001 see above

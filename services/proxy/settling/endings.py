@@ -18,11 +18,17 @@ class Endings:
     def __init__(self) -> None:
         self._held: OrderedDict[str, tuple[Settled, Sequence[int]]] = OrderedDict()
 
-    def put(self, settled: Settled, spellings: Sequence[int] = ()) -> None:
-        """Remember how a request ended, and how its chunks were spelt (see `causes.notes`)."""
-        self._held[settled.id] = settled, spellings
+    def put(self, settled: Settled) -> None:
+        """Remember how a request ended."""
+        self._held[settled.id] = settled, ()
         if len(self._held) > KEPT:
             self._held.popitem(last=False)
+
+    def spell(self, request_id: str, spellings: Sequence[int]) -> None:
+        """Remember how the chunks of a request that ended were spelt (see `causes.notes`)."""
+        held = self._held.get(request_id)
+        if held is not None:
+            self._held[request_id] = held[0], spellings
 
     def spellings(self, request_id: str) -> Sequence[int]:
         """How a request's chunks were spelt; empty where that is not known here."""

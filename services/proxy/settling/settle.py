@@ -2,7 +2,7 @@
 
 Pure steps over a `Flow`; what they know besides comes through `Knowledge`, the few long-lived parts they
 read and teach. `foresee` runs before the answer, `judge` when it ended, before the headers of a whole one;
-`finish` does the rest once the last byte was sent. None waits for anything.
+`teach` once the last byte was sent, `finish` some time after. None waits for anything.
 """
 
 import time
@@ -26,7 +26,9 @@ from services.proxy.settling.speed import MIN_TOKENS, Key, Speeds
 from services.proxy.settling.usage import measure
 from services.proxy.state.base import Settled
 
-__all__ = ["Knowledge", "finish", "foresee", "headline", "judge", "record_of", "settle", "settled_of"]
+__all__ = [
+    "Knowledge", "finish", "foresee", "headline", "judge", "record_of", "settle", "settled_of", "teach",
+]  # fmt: skip
 
 QUIET_MS = 600_000  # a call that has not ended after ten minutes is taken for lost, not for running
 OVERLAP_MS = 50  # less than that is rounding, and the end of an answer that its reader had already read
@@ -58,6 +60,7 @@ def foresee(flow: Flow, ctx: Knowledge) -> None:
 def settle(flow: Flow, ctx: Knowledge) -> None:
     """All that an answer tells, in one step; fills `measured`, `causes`, `lost_*`."""
     judge(flow, ctx)
+    teach(flow, ctx)
     finish(flow, ctx)
 
 
@@ -78,10 +81,15 @@ def judge(flow: Flow, ctx: Knowledge) -> None:
         flow.causes = settled(scene, flow, flow.causes)
 
 
+def teach(flow: Flow, ctx: Knowledge) -> None:
+    """What this answer teaches, and what later requests are told of it; after `judge`."""
+    _learn(flow, ctx)
+    ctx.endings.put(settled_of(flow, ctx.key))
+
+
 def finish(flow: Flow, ctx: Knowledge) -> None:
-    """Notes, costs, what this answer teaches and what later ones are told of it; after `judge`."""
+    """Notes and costs, which nobody waits for; after `teach`."""
     if flow.verdict is None or flow.prompt is None:
-        ctx.endings.put(settled_of(flow, ctx.key))
         return
     spellings = array("q", spellings_of(flow.prompt.chunks))
     before = ctx.endings.spellings(_parent(flow))
@@ -91,8 +99,7 @@ def finish(flow: Flow, ctx: Knowledge) -> None:
             flow.causes += respelt(scene, before, spellings)
             flow.lost_tokens = lost_tokens(scene, flow, ctx.estimator)
             flow.lost_ms = lost_ms(flow, ctx.speeds)
-    _learn(flow, ctx)
-    ctx.endings.put(settled_of(flow, ctx.key), spellings)
+    ctx.endings.spell(flow.id, spellings)
     ctx.explanations.put(flow)
 
 

@@ -37,7 +37,6 @@ def leave(ctx: Context, flow: Flow, body_bytes: int) -> None:
     ctx.metrics.observe(record)
     ctx.recent.put(record)
     ctx.strips.put(flow)
-    ctx.live.leave(flow)
 
 
 def _record(ctx: Context, flow: Flow) -> Record:

@@ -5,12 +5,14 @@ over its client, its place among the live flows. Whatever happens, it ends in ex
 """
 
 import asyncio
+import functools
 import time
 from collections.abc import AsyncIterator
 
 from services.proxy.context import Context, Destination
 from services.proxy.dialects import for_route
-from services.proxy.steps import afterwards, conclude, fix, remember, report, understand
+from services.proxy.flow import Flow
+from services.proxy.steps import afterwards, at_once, conclude, fix, remember, report, understand
 from services.proxy.upstream.base import Exchange, RequestHead, Response, UpstreamError
 from services.proxy.wire import body as bodies
 from services.proxy.wire import errors
@@ -230,7 +232,7 @@ class Passage:
             conclude(self.flow, self._ctx)
 
     def _end(self) -> None:
-        """Let go of everything and hand over the row, once. Nothing here waits."""
+        """Let go of everything and see that the row is written, once. Nothing here waits."""
         flow, ctx = self.flow, self._ctx
         if flow.ended_at is not None:
             return
@@ -240,9 +242,17 @@ class Passage:
         if not self._settled:
             self._conclude()
         if flow.dialect is not None:
-            afterwards(flow, ctx)
-        leave(ctx, flow, self._body_bytes)
-        remember(flow, ctx)
+            at_once(flow, ctx)
+        ctx.live.leave(flow)
+        ctx.later.put(functools.partial(_book, ctx, flow, self._body_bytes))
+
+
+def _book(ctx: Context, flow: Flow, body_bytes: int) -> None:
+    """What an ended flow leaves behind: its row, and what the shared state keeps of it."""
+    if flow.dialect is not None:
+        afterwards(flow, ctx)
+    leave(ctx, flow, body_bytes)
+    remember(flow, ctx)
 
 
 def _switches(headers: Headers) -> bool:

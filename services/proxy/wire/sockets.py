@@ -24,6 +24,7 @@ async def carry_socket(  # noqa: PLR0917 one call site, as for `Passage`
     def close() -> None:
         if flow.ended_at is None:
             flow.ended_at, flow.phase = time.perf_counter(), "ended"
+            ctx.live.leave(flow)
             leave(ctx, flow, 0)
 
     underway = enter(ctx, to, scope, close)
