@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from services.proxy.restarts import Restart
+
 
 class Backend(msgspec.Struct, kw_only=True):
     """A model server. `kind` and `version` come from asking it, never from its port; None is unknown yet.
@@ -20,6 +22,7 @@ class Backend(msgspec.Struct, kw_only=True):
     version: str | None = None
     status: str = "unknown"
     facts: dict[str, Any] = {}
+    restarts: list[Restart] = []
 
     @property
     def authority(self) -> str:

@@ -1,3 +1,4 @@
+from services.proxy.watcher import BackendWatcher
 """The long-lived parts of one proxy process, in one plain struct; opened by the lifespan, closed by it.
 
 Nothing here is global: two contexts may live in one process, as they do in tests.
@@ -22,7 +23,6 @@ from services.proxy.live import Live
 from services.proxy.outbox import Outbox
 from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator
-from services.proxy.probe import BackendWatcher
 from services.proxy.settling.endings import Endings
 from services.proxy.settling.explain import Explanations
 from services.proxy.settling.speed import Speeds

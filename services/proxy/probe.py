@@ -1,26 +1,22 @@
 """Asks a model server what it is, and looks for one on this machine.
 
 A server is known by its answers, never by its port: several of them share one. Each question is a GET that no
-server charges for. `BackendWatcher` owns one task a backend and is the only writer of a `Backend`'s kind,
-version, status and facts; when a server does not answer, the last known kind stays and the status says down.
+server charges for. Owns nothing: what is found out is written down by the watcher.
 """
 
-import asyncio
 import http.client
 import json
 import ssl
 from collections.abc import Callable
+from hashlib import sha1
+from pathlib import PurePath
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
-
-from services.proxy.backend import Backend
 
 TIMEOUT_S = 1.5  # local servers answer these within milliseconds, also while they prefill
 ANSWER_MAX = 1 << 20
 # Where local servers listen by default; llama-server is moving from 8080 to 9931 (ggml-org/llama.cpp#26508).
 WELL_KNOWN = ("11434", "8080", "9931", "1234", "8000")
-WATCH_UP_S = 30.0
-WATCH_DOWN_S = 2.0
 
 STAND_IN_ALIAS = "metalanchor-stand-in"
 
@@ -100,10 +96,23 @@ def _llama_server(url: str) -> Found | None:
     if not isinstance(settings, dict) or not isinstance(slots, int):
         return None
     build = _field(props, "build_info")
-    facts = {"n_ctx": settings.get("n_ctx"), "total_slots": slots}
+    facts = {"n_ctx": settings.get("n_ctx"), "total_slots": slots, **_launched(props)}
     if _field(props, "model_alias") == STAND_IN_ALIAS:
         facts["stand_in"] = True
     return Found("llama-server", build if isinstance(build, str) else None, facts)
+
+
+def _launched(props: Answer | None) -> dict[str, Any]:
+    """What tells one launch from another, where it is shown: names and digests, no path and no text."""
+    shown: dict[str, Any] = {}
+    for name, field in (("process", "media_marker"), ("chat_template", "chat_template")):
+        if isinstance(value := _field(props, field), str) and value:
+            shown[name] = sha1(value.encode()).hexdigest()[:12]
+    if isinstance(path := _field(props, "model_path"), str) and path:
+        shown["model"] = PurePath(path).name
+    if _field(props, "is_sleeping") is True:
+        shown["sleeping"] = True
+    return shown
 
 
 def _loading(answer: Answer | None) -> bool:
@@ -187,9 +196,23 @@ def _named(url: str) -> str | None:
     return next((kind for kind in ("anthropic", "openai") if host.endswith(f"api.{kind}.com")), None)
 
 
-async def probe(url: str, kind: str = "auto", hint: str | None = None) -> Found | None:
-    """`probe_blocking` off the event loop."""
-    return await asyncio.to_thread(probe_blocking, url, kind, hint)
+def brief(url: str, kind: str | None) -> Found | None:
+    """What a server of a known kind answers to its own question; None where it says anything else."""
+    return BY_KIND[kind](url) if kind in BY_KIND else None
+
+
+def refused(url: str) -> bool:
+    """Whether nothing listens at an address: a network that is down is no proof of a process that is gone."""
+    connection = connection_to(url, TIMEOUT_S)
+    try:
+        connection.connect()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    finally:
+        connection.close()
+    return False
 
 
 def local_addresses() -> list[str]:
@@ -204,48 +227,3 @@ def find_local_backend(addresses: list[str] | None = None) -> tuple[str, Found] 
         if found and found.kind in BY_KIND and not found.facts.get("stand_in"):
             return url, found
     return None
-
-
-class BackendWatcher:
-    """Keeps a `Backend` true: asks what it is at the start, and again whenever it comes back."""
-
-    def __init__(self, backend: Backend, kind: str = "auto") -> None:
-        self._backend = backend
-        self._kind = kind
-        self._wake = asyncio.Event()
-        self._retired = False
-
-    def notice(self) -> None:
-        """The wire failed (unreachable, reset): ask again now instead of in half a minute."""
-        self._wake.set()
-
-    def retire(self) -> None:
-        """Nobody uses this backend any more: `run` returns."""
-        self._retired = True
-        self._wake.set()
-
-    async def run(self) -> None:
-        """Watch until cancelled or retired; never raises otherwise."""
-        while not self._retired:
-            self._wake.clear()  # before looking: what happens meanwhile is looked at again
-            await self.look()
-            pause = WATCH_UP_S if self._backend.status == "up" else WATCH_DOWN_S
-            try:
-                await asyncio.wait_for(self._wake.wait(), pause)
-                await asyncio.sleep(WATCH_DOWN_S / 10)  # a burst of failures is one question
-            except TimeoutError:
-                pass
-
-    async def look(self) -> None:
-        """Ask once, write down the answer. A busy server keeps what was known of it and is ``degraded``."""
-        backend = self._backend
-        found = await probe(backend.url, self._kind, backend.kind)
-        if found is None:
-            backend.status = "down"
-        elif found.facts.get("busy"):
-            backend.status = "degraded"
-            backend.kind = backend.kind or found.kind
-        else:
-            backend.status = "up"
-            backend.facts = found.facts
-            backend.kind, backend.version = found.kind or backend.kind, found.version or backend.version

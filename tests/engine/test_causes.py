@@ -1,5 +1,6 @@
 """Why the real llama.cpp did not reuse a prompt: one slot, no host cache, so that each loss is a loss."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,32 +24,60 @@ from services import engine
 from services.supervisor import leave_with_parent
 leave_with_parent()
 engine.HOST_CACHE_MIB = 0
-engine.serve(int(sys.argv[1]), Path(sys.argv[2]), 4096, 1)
+engine.serve(int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), 1)
 """
 RULES = 18  # some 400 tokens: enough to tell cold from warm, and a third of the wait
 COLD = 0.1  # of the prompt: at most the template's own first words are found again
 
 
+class Narrow:
+    """A real engine with one slot, at one address, that can be ended and launched again otherwise."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._model, self._port = folder, engine.prepare_model(folder), free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"http://127.0.0.1:{self._port}"
+
+    def start(self, context: int = 4096) -> None:
+        """Launch it and wait until it answers."""
+        line = [sys.executable, "-c", ONE_SLOT, str(self._port), str(self._model), str(context)]
+        root, log = Path(engine.__file__).parent.parent, self._folder / "engine.log"
+        env = {**os.environ, **engine.environment(self._folder)}
+        with log.open("ab") as out:
+            self._process = process = subprocess.Popen(line, stdout=out, stderr=out, cwd=root, env=env)
+        wait_for(lambda: process.poll() is not None or _ready(self.url), 60.0)
+        assert process.poll() is None, log.read_text()
+
+    def stop(self) -> None:
+        """End the process; nobody listens at its address then."""
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(15)
+
+    def close(self) -> None:
+        """End it and remove the model."""
+        self.stop()
+        self._model.unlink()
+
+
 @pytest.fixture(scope="module")
-def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A proxy before an engine with one slot that keeps nothing beside it."""
-    folder = tmp_path_factory.mktemp("narrow")
-    model, port = engine.prepare_model(folder), free_port()
-    with (folder / "engine.log").open("wb") as log:
-        line = [sys.executable, "-c", ONE_SLOT, str(port), str(model)]
-        process = subprocess.Popen(line, stdout=log, stderr=log, cwd=Path(engine.__file__).parent.parent)
-    url = f"http://127.0.0.1:{port}"
+def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Narrow]:
+    """An engine with one slot that keeps nothing beside it."""
+    made = Narrow(tmp_path_factory.mktemp("narrow"))
     try:
-        wait_for(lambda: process.poll() is not None or _ready(url), 60.0)
-        assert process.poll() is None, (folder / "engine.log").read_text()
-        proxy = Proxy(folder / "proxy", url).start()
-        wait_for(lambda: proxy.json("/status")["backend"]["status"] == "up")
-        yield Stack(proxy, url)
-        assert proxy.stop() == 0
+        made.start()
+        yield made
     finally:
-        process.terminate()
-        process.wait(15)
-        model.unlink()
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def narrow(single: Narrow, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A proxy before it."""
+    proxy = Proxy(tmp_path_factory.mktemp("proxy"), single.url).start()
+    wait_for(lambda: proxy.json("/status")["backend"]["status"] == "up")
+    yield Stack(proxy, single.url)
+    assert proxy.stop() == 0
 
 
 def _ready(url: str) -> bool:
@@ -91,6 +120,41 @@ def test_a_title_request_takes_the_only_slot(narrow: Stack) -> None:
     assert second.row["evicted_by"] == title.ours["request-id"]
     assert second.row["lost_tokens"] == pytest.approx(first.prompt, abs=0.1 * first.prompt)
     assert second.row["lost_ms"] > 0
+
+
+def test_a_clock_at_the_head(narrow: Stack) -> None:
+    """New from its eleventh byte on: nothing was to be reused, nothing was, and the clock is named."""
+    rules = system_prompt("Fawaris", RULES)
+    narrow.openai([{"role": "system", "content": f"It is 10:15:07.\n{rules}"}, say("Go.")])
+    changed = narrow.openai([{"role": "system", "content": f"It is 10:16:09.\n{rules}"}, say("Go.")])
+
+    assert changed.measured_reuse < COLD
+    assert changed.row["predicted_reuse"] == pytest.approx(changed.measured_reuse, abs=0.05)
+    assert changed.row["cause"] == "timestamp"
+    assert changed.row["lost_tokens"] > 0.7 * changed.prompt
+
+
+def test_an_engine_that_was_started_anew(narrow: Stack, single: Narrow) -> None:
+    """Twice between two turns of a chat, the second time with a smaller context: the text held each time."""
+    messages = [{"role": "system", "content": system_prompt("Lesath", RULES)}, say("Name part 7.")]
+    turns = [narrow.openai(messages)]
+    for context in (4096, 2048):
+        single.stop()
+        single.start(context)
+        messages += [{"role": "assistant", "content": turns[-1].text}, say(f"And part {context}?")]
+        turns.append(narrow.openai(messages))
+    after = narrow.openai([*messages, {"role": "assistant", "content": turns[-1].text}, say("Thanks.")])
+
+    for turn in turns[1:]:
+        assert (turn.row["relation"], turn.measured_reuse < COLD) == ("append", True)
+        assert turn.row["predicted_reuse"] > 0.9
+        assert turn.ours["cause"] == turn.row["cause"] == "model_reload"
+        assert turn.row["lost_tokens"] > 0.9 * turns[0].prompt
+    same, smaller = (explained(narrow, turn)["causes"][0]["detail"] for turn in turns[1:])
+    assert (same["option"], same["evidence"] in {"new_process", "was_away"}) == (None, True)
+    assert (smaller["option"], smaller["old"], smaller["new"]) == ("n_ctx", 4096, 2048)
+    assert after.row.get("cause") is None
+    assert after.measured_reuse > 0.9
 
 
 def test_a_warm_conversation_has_no_cause(narrow: Stack) -> None:

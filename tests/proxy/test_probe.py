@@ -8,7 +8,8 @@ import pytest
 
 from services.proxy import probe
 from services.proxy.backend import Backend
-from services.proxy.probe import BackendWatcher, Found, find_local_backend, probe_blocking
+from services.proxy.probe import Found, find_local_backend, probe_blocking
+from services.proxy.watcher import BackendWatcher
 
 
 @pytest.fixture
@@ -128,3 +129,43 @@ async def test_a_failure_on_the_wire_makes_the_watcher_look_at_once(model_server
         await asyncio.sleep(0.01)
     watcher.retire()
     await asyncio.wait_for(task, 10)
+
+
+async def test_another_process_behind_the_same_address(model_server):
+    """llama-server shows a mark that is drawn anew at each start; only what it was launched with is named."""
+    server = model_server("llama-server")
+    props = dict(server.answers["/props"][1], chat_template="{{ x }}", model_path="/models/m.gguf")
+    backend = Backend(name="b", url=server.url)
+    watcher = BackendWatcher(backend)
+    for mark, context in (("<a>", 8192), ("<a>", 8192), ("<b>", 8192), ("<b>", 4096)):
+        told = {**props, "media_marker": mark, "default_generation_settings": {"n_ctx": context}}
+        server.answers["/props"] = (200, told)
+        await watcher.look()
+    first, second = backend.restarts
+    assert (first.evidence, first.option) == ("new_process", None)
+    assert (second.evidence, second.option, second.old, second.new) == ("options", "n_ctx", 8192, 4096)
+    assert backend.facts["model"] == "m.gguf"
+    assert "{{ x }}" not in str(backend.facts)
+
+
+async def test_a_glance_asks_one_question_and_not_again_within_the_second(model_server):
+    """While requests come, a server that shows its template is looked at, by what it answers from memory."""
+    server = model_server("llama-server")
+    server.answers["/props"] = (200, {**server.answers["/props"][1], "chat_template": "x"})
+    backend = Backend(name="b", url=server.url)
+    watcher = BackendWatcher(backend)
+    task = asyncio.create_task(watcher.run())
+    while backend.status != "up":  # noqa: ASYNC110 - watched from outside
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    server.asked.clear()
+    watcher.glance()
+    await asyncio.sleep(0.1)
+    assert server.asked == []
+    watcher._looked = float("-inf")  # as a second later
+    watcher.glance()
+    while not server.asked:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    watcher.retire()
+    await asyncio.wait_for(task, 10)
+    assert server.asked == ["/props"]

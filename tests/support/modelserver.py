@@ -62,11 +62,12 @@ KINDS: dict[str, Answers] = {
 
 
 class ModelServer:
-    """One of them, on a free port. `asked` lists the paths of all GETs."""
+    """One of them, on a free port. `asked` lists the paths of all GETs; `answers` may change meanwhile."""
 
     def __init__(self, answers: Answers, port: int = 0) -> None:
         self.asked: list[str] = []
-        asked = self.asked
+        asked, answers = self.asked, dict(answers)
+        self.answers = answers
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"

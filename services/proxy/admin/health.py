@@ -1,3 +1,4 @@
+        "estimates": ctx.estimator.status(),
 """How the proxy and everything it leans on are: `/healthz`, `/status`, `/metrics`.
 
 Nothing here waits for a hung dependency: queue figures are as of the outbox's last look, the database is

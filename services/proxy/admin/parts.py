@@ -1,3 +1,8 @@
+    @property
+    def estimator(self) -> Estimator:
+        """What was learnt about each model's tokens."""
+
+from services.proxy.placing.tokens import Estimator
 """What the admin routes need of the proxy: a view on its long-lived parts, each owned elsewhere."""
 
 from collections.abc import Sequence

@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from services.proxy.causes.scene import Run, Scene, same_model
+from services.proxy.causes.scene import NEVER_RAN, Run, Scene, same_model
 from services.proxy.flow import Cause
+from services.proxy.restarts import Restart
+from services.proxy.state.base import Past
 
 KEEP_ALIVE_S = 300.0  # Ollama's default; a backend with another is caught by its reported load time
 LEAST_IDLE_S = (
@@ -51,8 +53,20 @@ def truncated(scene: Scene) -> Cause | None:
 
 
 def reloaded(scene: Scene) -> Cause | None:
+    """The server is another process, or a load-affecting option differs from the model's last load."""
+    return None if _reused(scene) else _relaunched(scene) or _asked_otherwise(scene)
+
+
+def _relaunched(scene: Scene) -> Cause | None:
+    restart = restarted(scene)
+    if restart is None or restart.evidence == "asleep":
+        return None
+    return _reload(restart.option, restart.old, restart.new, None, None, evidence=restart.evidence)
+
+
+def _asked_otherwise(scene: Scene) -> Cause | None:
     """A load-affecting option differs from the one that the model was last loaded with."""
-    if not _loads(scene) or _reused(scene):
+    if not _loads(scene):
         return None
     runs = _since_unload(scene.model_runs)
     here = scene.prompt.engine.options
@@ -68,13 +82,55 @@ def reloaded(scene: Scene) -> Cause | None:
     return None
 
 
+def restarted(scene: Scene) -> Restart | None:
+    """The server's restart between the parent's turn and this one, where that is when it was.
+
+    A server that was last seen to be the old one before the parent's turn may have restarted before that;
+    then it is said only if nobody else has used the model since, who could have taken the parent's place.
+    """
+    served = _last_served(scene)
+    if served is None:
+        return None
+    began = served.node.at
+    restart = next((r for r in reversed(scene.backend.restarts) if r.after <= scene.at), None)
+    if restart is None or restart.by < began:
+        return None
+    certain = restart.after >= began or restart.evidence == "was_away"
+    return restart if certain or not scene.since_parent else None
+
+
+def _last_served(scene: Scene) -> Past | None:
+    """The parent, or where that one found nobody there, the last of its conversation that did."""
+    parent = scene.parent
+    if parent is None or parent.settled is None or parent.settled.status not in NEVER_RAN:
+        return parent
+    return next(
+        (
+            past
+            for past in scene.sighting.candidates
+            if past.node.lineage == parent.node.lineage
+            and past.settled is not None
+            and past.settled.status not in NEVER_RAN
+        ),
+        None,
+    )
+
+
 def unloaded(scene: Scene) -> Cause | None:
     """The model left memory since its last call: idle for longer than it was kept, or told to go."""
-    if not _loads(scene) or _reused(scene) or _was_ready(scene) or not scene.model_runs:
+    if _reused(scene) or not scene.model_runs:
         return None
+    gap_s = max(0.0, (scene.at - scene.model_runs[-1].ended) / 1e3)
+    asleep = restarted(scene)
+    if asleep is not None and asleep.evidence == "asleep":
+        return _unload("idle_timeout", gap_s, None, None)
+    return _let_go(scene, gap_s) if _loads(scene) and not _was_ready(scene) else None
+
+
+def _let_go(scene: Scene, gap_s: float) -> Cause | None:
+    """By what was asked of it: told to go, or idle for longer than it was to be kept."""
     runs = scene.model_runs
     last = runs[-1]
-    gap_s = max(0.0, (scene.at - last.ended) / 1e3)
     told = next((run for run in reversed(runs) if _ends(run)), None)
     if told is not None and (told is last or _touches_parent(scene, told)):
         return _unload("keep_alive_0", gap_s, 0.0, told.call.id)
@@ -141,8 +197,10 @@ def _keep_alive(runs: Iterable[Run]) -> tuple[float, Run | None]:
     return kept, setter
 
 
-def _reload(option: str, old: Any, new: Any, agent: str | None, request: str) -> Cause:
-    detail = {"option": option, "old": old, "new": new, "by": agent, "by_request": request}
+def _reload(
+    option: str | None, old: Any, new: Any, agent: str | None, request: str | None, **more: str
+) -> Cause:
+    detail = {"option": option, "old": old, "new": new, "by": agent, "by_request": request, **more}
     return Cause(code="model_reload", severity="loss", detail=detail)
 
 

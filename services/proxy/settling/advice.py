@@ -169,6 +169,14 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         "model_reload",
         (
+            "The server was started anew between the two requests and kept nothing: see what restarts it; a "
+            "llama-server can save its slots before and restore them after (--slot-save-path)."
+        ),
+        unproven="by_request",
+    ),
+    Advice(
+        "model_reload",
+        (
             "Give every client the same load options; set num_ctx once (OLLAMA_CONTEXT_LENGTH or the "
             "Modelfile) and nowhere else."
         ),
