@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from services.costs.prices import Prices, load_prices
+from services.costs.prices import load_prices
 from services.proxy.admin.metrics import Metrics
 from services.proxy.admin.recent import Recent
 from services.proxy.admin.strips import Strips
@@ -24,6 +24,7 @@ from services.proxy.outbox import Outbox
 from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator
 from services.proxy.settling.endings import Endings
+from services.proxy.settling.billing import Billing
 from services.proxy.settling.explain import Explanations
 from services.proxy.settling.speed import Speeds
 from services.proxy.splicing.fix import Breakpoints
@@ -64,7 +65,7 @@ class Context(msgspec.Struct, kw_only=True):
     strips: Strips
     explanations: Explanations
     endings: Endings
-    prices: Prices
+    billing: Billing
     breakpoints: Breakpoints | None
     live: Live
     later: Later
@@ -115,7 +116,7 @@ async def open_context(settings: Settings) -> Context:
         strips=Strips(),
         explanations=Explanations(settings.text_ttl, enabled=settings.keep_text),
         endings=Endings(),
-        prices=prices,
+        billing=Billing(prices),
         breakpoints=Breakpoints(prices, estimator) if settings.breakpoints == "auto" else None,
         live=Live(),
         later=Later(),

@@ -7,11 +7,12 @@ from services.costs.prices import load_prices
 from services.proxy.backend import Backend
 from services.proxy.dialects.base import Outcome
 from services.proxy.flow import Flow
-from services.proxy.settling.billing import bill, is_near
+from services.proxy.settling.billing import Billing, is_near
 from services.proxy.settling.usage import measure
 from tests.support.requests import CHAT, MESSAGES, RESPONSES, dialect_of
 
 PRICES = load_prices()
+BILLING = Billing(PRICES)
 
 
 def price(model, vendor="anthropic"):
@@ -26,7 +27,7 @@ def billed(path, model, reported, *, kind="anthropic", url="https://api.example.
     outcome = Outcome(reported={name: float(count) for name, count in reported.items()})
     flow = Flow(backend=backend, method="POST", path=path, dialect=dialect, prompt=prompt, outcome=outcome)
     flow.measured = measure(outcome, dialect, backend)
-    return bill(flow, PRICES)
+    return BILLING.bill(flow)
 
 
 def test_each_class_of_tokens_has_its_own_price():
@@ -238,3 +239,18 @@ def test_a_server_nearby_that_looks_like_openai_is_local():
 )
 def test_what_is_nearby(url, near):
     assert is_near(url) is near
+
+
+def test_models_without_a_price_are_named():
+    """Those of services that charge; a local server's models are not missing anything."""
+    billing = Billing(PRICES)
+    dialect = dialect_of(MESSAGES)
+    for kind, model in (("anthropic", "claude-next"), ("anthropic", "claude-sonnet-5"), ("ollama", "qwen3")):
+        outcome = Outcome(reported={name: float(count) for name, count in ANTHROPIC.items()})
+        backend = Backend(name="b", url="https://api.example.com", kind=kind)
+        prompt = dialect.read(b'{"model":"%b","messages":[]}' % model.encode(), "b")
+        flow = Flow(backend=backend, method="POST", path=MESSAGES, dialect=dialect, prompt=prompt)
+        flow.measured = measure(outcome, dialect, backend)
+        billing.bill(flow)
+    assert billing.status()["unpriced"] == [{"backend": "b", "model": "claude-next"}]
+    assert billing.status()["read"] == "2026-11"

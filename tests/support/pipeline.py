@@ -22,6 +22,7 @@ from services.proxy.placing.place import marks_of, place, query_of
 from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator
 from services.proxy.prompt import Prompt, Section
+from services.proxy.settling.billing import Billing
 from services.proxy.settling.endings import Endings
 from services.proxy.settling.explain import Explanations
 from services.proxy.settling.settle import foresee, settle, settled_of
@@ -83,7 +84,7 @@ class Pipeline:
         self.analyser = Analyser(1 << 20)
         self.explanations = Explanations(3600, enabled=keep_text)
         self.endings = Endings()
-        self.prices = load_prices()
+        self.billing = Billing(load_prices())
         self.engine = engine
         self.now_ms = 1_790_000_000_000
         self._ids = itertools.count(1)

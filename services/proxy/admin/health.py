@@ -1,4 +1,3 @@
-        "estimates": ctx.estimator.status(),
 """How the proxy and everything it leans on are: `/healthz`, `/status`, `/metrics`.
 
 Nothing here waits for a hung dependency: queue figures are as of the outbox's last look, the database is
@@ -59,6 +58,8 @@ async def status_of(ctx: Parts, history: History) -> dict[str, Any]:
         "database": await _database(history),
         "backend": backends[0] if backends else None,
         "backends": backends,
+        "estimates": ctx.estimator.status(),
+        "prices": ctx.billing.status(),
     }
     return {"status": overall(found), **found}
 

@@ -10,6 +10,8 @@ from typing import Protocol
 
 from services.proxy.admin.metrics import Metrics
 from services.proxy.admin.recent import Recent
+from services.proxy.placing.tokens import Estimator
+from services.proxy.settling.billing import Billing
 from services.proxy.admin.strips import Strips
 from services.proxy.backend import Backend
 from services.proxy.live import Live
@@ -31,6 +33,10 @@ class Parts(Protocol):
     @property
     def outbox(self) -> Outbox:
         """Rows on their way out."""
+    @property
+    def billing(self) -> Billing:
+        """What requests to clouds cost."""
+
 
     @property
     def state(self) -> State:

@@ -1,10 +1,12 @@
-"""From measured tokens to money, for backends that charge by the token; pure.
+"""From measured tokens to money, for backends that charge by the token.
 
 A local server costs nothing a token, so its requests have no price, and neither have those of which a part
-is unknown: a model without a row, or a count that was not reported and could be charged either way.
+is unknown: a model without a row, or a count that was not reported and could be charged either way. Owns the
+names of models that were asked for and have no row, so that the lack of a price can be said.
 """
 
 import ipaddress
+from typing import Any
 from urllib.parse import urlsplit
 
 from services.costs.cost import Cost, Tokens, cost_of
@@ -12,16 +14,37 @@ from services.costs.prices import VENDORS, Price, Prices
 from services.proxy.backend import Backend
 from services.proxy.flow import Flow, Measured
 
+UNPRICED = 32  # models without a price that are remembered by name; a user asks for a handful
 
-def bill(flow: Flow, prices: Prices) -> Cost | None:
-    """What a request cost by list price; None where it cannot be told. Before cached tokens are inferred."""
-    if flow.measured is None or flow.prompt is None or flow.backend.kind not in VENDORS:
-        return None
-    price = prices.find(vendor_of(flow.backend), flow.prompt.model)
-    if price is None:
-        return None
-    tokens = tokens_of(flow.measured, price, embedding=flow.prompt.kind == "embedding")
-    return None if tokens is None else cost_of(tokens, price)
+
+class Billing:
+    """Puts a price on requests."""
+
+    def __init__(self, prices: Prices) -> None:
+        self.prices = prices
+        self._unpriced: dict[tuple[str, str], None] = {}
+
+    def bill(self, flow: Flow) -> Cost | None:
+        """What a request cost by list price, None where that is open; before cached tokens are inferred."""
+        measured, prompt = flow.measured, flow.prompt
+        if measured is None or prompt is None or flow.backend.kind not in VENDORS:
+            return None
+        vendor = vendor_of(flow.backend)
+        price = self.prices.find(vendor, prompt.model)
+        if price is None:
+            if vendor and measured.prompt_tokens is not None and len(self._unpriced) < UNPRICED:
+                self._unpriced[flow.backend.name, prompt.model[:200]] = None
+            return None
+        tokens = tokens_of(measured, price, embedding=prompt.kind == "embedding")
+        return None if tokens is None else cost_of(tokens, price)
+
+    def status(self) -> dict[str, Any]:
+        """Rows of the table, when the newest was read, and models that were used and have none."""
+        return {
+            "rows": len(self.prices.rows),
+            "read": max(row.date for row in self.prices.rows),
+            "unpriced": [{"backend": backend, "model": model} for backend, model in self._unpriced],
+        }
 
 
 def vendor_of(backend: Backend) -> str | None:

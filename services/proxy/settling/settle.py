@@ -9,7 +9,6 @@ import time
 from array import array
 from typing import Protocol
 
-from services.costs.prices import Prices
 from services.proxy.causes.find import foreseen, scene_of, settled
 from services.proxy.causes.misses import expected, reply_tokens
 from services.proxy.causes.notes import respelt, spellings_of
@@ -17,7 +16,7 @@ from services.proxy.causes.scene import Scene
 from services.proxy.flow import Flow, Measured
 from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator, bulk_of, model_key
-from services.proxy.settling.billing import bill
+from services.proxy.settling.billing import Billing
 from services.proxy.settling.endings import Endings
 from services.proxy.settling.explain import Explanations
 from services.proxy.settling.replies import reply_digests
@@ -44,7 +43,7 @@ class Knowledge(Protocol):
     speeds: Speeds
     explanations: Explanations
     endings: Endings
-    prices: Prices
+    billing: Billing
 
 
 def foresee(flow: Flow, ctx: Knowledge) -> None:
@@ -68,7 +67,7 @@ def judge(flow: Flow, ctx: Knowledge) -> None:
     """What the headers may say of an ended answer: the engine's figures and the causes; fills both."""
     if flow.outcome is not None and flow.dialect is not None:
         flow.measured = measure(flow.outcome, flow.dialect, flow.backend)
-        flow.cost = bill(flow, ctx.prices)
+        flow.cost = ctx.billing.bill(flow)
         if flow.ended_at is None and flow.outcome.terminal and (flow.http_status or 0) < 400:
             flow.status = "completed"  # held until its headers are written; the wire has the last word
     if flow.verdict is None or flow.prompt is None:

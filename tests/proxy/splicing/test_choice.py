@@ -27,7 +27,7 @@ class Client:
 
     def __init__(self) -> None:
         self.pipeline = Pipeline("anthropic")
-        self.breakpoints = Breakpoints(self.pipeline.prices, self.pipeline.estimator)
+        self.breakpoints = Breakpoints(self.pipeline.billing.prices, self.pipeline.estimator)
 
     async def send(self, body: dict[str, Any], after_s: float = 1.0) -> tuple[list[str], bytes]:
         """The points that a request was given, and the body that went out."""

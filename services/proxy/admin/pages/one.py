@@ -11,7 +11,15 @@ from services.proxy.admin.history import History
 from services.proxy.admin.pages.language import Speech
 from services.proxy.admin.pages.site import Site
 from services.proxy.admin.pages.strip import draw
-from services.proxy.admin.pages.words import UNKNOWN, count, measured_reuse, milliseconds, percent, size
+from services.proxy.admin.pages.words import (
+    UNKNOWN,
+    count,
+    dollars,
+    measured_reuse,
+    milliseconds,
+    percent,
+    size,
+)
 from services.proxy.admin.parts import Parts
 from services.proxy.admin.rows import row_of
 from services.proxy.admin.strips import blocks_of
@@ -142,7 +150,21 @@ def figures(row: Mapping[str, Any], say: Speech) -> list[tuple[str, list[tuple[s
                 (say("Pieces streamed"), count(row["streamed_deltas"]), ours),
             ],
         ),
+        *_money(row, say),
     ]
+
+
+def _money(row: Mapping[str, Any], say: Speech) -> list[tuple[str, list[tuple[str, str, str]]]]:
+    """What a request to a service that charges cost; nothing is said of others."""
+    if row["cost_usd"] is None:
+        return []
+    by_list = say("list prices of the tokens that the service reported")
+    against = say("against no caching; writing to a cache costs more than not using one")
+    figures = [
+        (say("Cost"), dollars(row["cost_usd"]), by_list),
+        (say("Saved by prompt caching"), dollars(row["savings_usd"]), against),
+    ]
+    return [(say("Money"), figures)]
 
 
 def _cached_source(row: Mapping[str, Any], say: Speech) -> str:

@@ -27,6 +27,14 @@ def milliseconds(value: float | None) -> str:
     return f"{value / 1e3:.1f} s" if value < 60_000 else f"{value / 6e4:.1f} min"
 
 
+def dollars(value: float | None) -> str:
+    """An amount with enough digits that it is not lost: four of a small one, cents of a large one."""
+    if value is None:
+        return UNKNOWN
+    digits = 2 if abs(value) >= 1 else 4
+    return f"{'-' if value < 0 else ''}${abs(value):,.{digits}f}".replace(",", THIN)
+
+
 def count(value: float | None) -> str:
     """A number with thousands set apart."""
     return UNKNOWN if value is None else f"{value:,.0f}".replace(",", THIN)
