@@ -3,14 +3,14 @@
 from alembic import context
 from sqlalchemy import Connection
 
-from services.history.tables import metadata
+from services.history.rollups import rollups
 
 
 def run(connection: Connection) -> None:
     """Run what was asked for inside the caller's transaction, which the caller commits."""
     context.configure(
         connection=connection,
-        target_metadata=metadata,
+        target_metadata=rollups.metadata,  # one for all tables; this module knows the last of them
         render_as_batch=True,
         transactional_ddl=True,
         compare_server_default=True,

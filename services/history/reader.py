@@ -12,9 +12,10 @@ from contextlib import suppress
 from sqlalchemy import URL, Connection, inspect, text
 from sqlalchemy.exc import DBAPIError
 
+from services.history.rollups import prompt_rollups, rollups
 from services.history.tables import requests, samples
 
-READABLE = (requests.name, samples.name)
+READABLE = (requests.name, samples.name, rollups.name, prompt_rollups.name)
 RIGHTS = "NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION NOBYPASSRLS CONNECTION LIMIT 8"
 
 

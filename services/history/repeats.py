@@ -9,7 +9,9 @@ from typing import Any
 from sqlalchemy import BigInteger, Connection, Select, String, case, cast, func, select, true
 from sqlalchemy.dialects.postgresql import JSONB
 
+from services.history import reports, rolled
 from services.history.queries import Filters, narrow
+from services.history.spans import open_span
 from services.history.tables import requests
 
 # Upper borders of the size classes of messages, in bytes; the last class is open.
@@ -38,13 +40,14 @@ def moved_chunks(connection: Connection, filters: Filters, limit: int = 20) -> R
 
 def message_sizes(connection: Connection, filters: Filters) -> list[Row]:
     """How many messages had up to so many bytes: ``{"up_to": n | None, "count"}``. Each counts once."""
+    if span := open_span(connection, filters):
+        return reports.listed(rolled.message_sizes(span, SIZES), SIZES)
     entries = _entries(connection, filters, ("m", "r")).subquery()
     borders = [(entries.c.bytes <= border, place) for place, border in enumerate(SIZES)]
     place = case(*borders, else_=len(SIZES)).label("place")
     found = connection.execute(select(place, func.count()).group_by(place))
     counts = {row[0]: row[1] for row in found}
-    tops: list[int | None] = [*SIZES, None]
-    return [{"up_to": top, "count": counts.get(number, 0)} for number, top in enumerate(tops)]
+    return reports.listed(counts, SIZES)
 
 
 def _repeats(

@@ -22,7 +22,11 @@ from sqlalchemy import (
     select,
 )
 
+from services.history import rolled
 from services.history.queries import Filters, narrow, plain
+from services.history.rollups import HOUR
+from services.history.scale import RELATIVE_ERROR
+from services.history.spans import Span, open_span
 from services.history.tables import requests
 
 GROUPS = ("agent", "session", "model", "cause", "hit", "hour")
@@ -32,17 +36,34 @@ SIZES = (1 << 10, 8 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20)
 # Upper borders of the length classes of sessions, in requests.
 LENGTHS = (1, 3, 10, 30, 100, 300)
 
+# What a group of `figures` sums, besides its hits.
+SUMMED = (
+    "requests", "measured", "prompt_tokens", "cached_tokens", "foreseen", "predicted_tokens",
+    "completion_tokens", "lost_tokens", "lost_ms", "prefill_ms",
+)  # fmt: skip
+
 _columns = requests.c
 Row = dict[str, Any]
 
 
-def figures(connection: Connection, filters: Filters, by: str | None = None) -> list[Row]:
+def percentile_error(connection: Connection, filters: Filters) -> float:
+    """How far percentiles of these rows may be from the exact ones, as a share; 0.0 where they are exact."""
+    return 0.0 if open_span(connection, filters) is None else RELATIVE_ERROR
+
+
+def figures(
+    connection: Connection, filters: Filters, by: str | None = None, most: int | None = None
+) -> list[Row]:
     """One row in all (`by` None, group None), or one a group, most requests first.
 
     Reuse is weighted by prompt tokens, over the rows whose cached tokens are known: ``predicted_reuse`` and
     ``measured_reuse`` speak of the same requests. ``ttft_ms`` and ``total_ms`` hold one object a temperature
-    (count, p50, p95, p99). Raises `ValueError` for a group that is none of `GROUPS`.
+    (count, p50, p95, p99). At most `most` groups. Raises `ValueError` for a group that is none of `GROUPS`.
     """
+    if by is not None and by not in GROUPS:
+        raise ValueError(f"reports group by {', '.join(GROUPS)}, not by {by}")
+    if span := _span(connection, filters, by):
+        return _rolled_figures(span, by, most)
     base = _base(connection, filters, by)
     found: dict[Any, Row] = {}
     for row in _rows(connection, _totals(base)):
@@ -54,11 +75,13 @@ def figures(connection: Connection, filters: Filters, by: str | None = None) -> 
             group[name] = {}
         for row in _rows(connection, _percentiles(base, name)):
             found[row.pop("group")][name][row.pop("temperature")] = row
-    return sorted(found.values(), key=lambda row: (-row["requests"], str(row["group"])))
+    return _ordered(found)[:most]
 
 
 def losses(connection: Connection, filters: Filters) -> list[Row]:
     """What each cause cost: requests, tokens and milliseconds lost, prefill time spent; worst first."""
+    if span := open_span(connection, filters):
+        return sorted(rolled.losses(span), key=lambda row: -(row["lost_ms"] or 0))
     base = _base(connection, filters, "cause")
     query = (
         select(
@@ -94,7 +117,8 @@ def longest_losses(connection: Connection, filters: Filters, limit: int = 20) ->
 
 def hit_rate(connection: Connection, filters: Filters) -> list[Row]:
     """By hour, oldest first: requests, the share that hit anything, and reuse predicted and measured."""
-    rows = figures(connection, filters, "hour")
+    span = _span(connection, filters, "hour")
+    rows = _summed(span, "hour") if span else figures(connection, filters, "hour")
     return [
         {
             "hour": row["group"],
@@ -109,6 +133,8 @@ def hit_rate(connection: Connection, filters: Filters) -> list[Row]:
 
 def session_lengths(connection: Connection, filters: Filters) -> list[Row]:
     """How many sessions had up to so many requests: ``{"up_to": n | None, "count"}``."""
+    if span := open_span(connection, filters):
+        return listed(rolled.session_lengths(span, LENGTHS), LENGTHS)
     counted = narrow(select(func.count().label("length")), filters).where(_columns.session.is_not(None))
     inner = counted.group_by(_columns.session).subquery()
     return _classes(connection, inner.c.length, LENGTHS)
@@ -116,6 +142,8 @@ def session_lengths(connection: Connection, filters: Filters) -> list[Row]:
 
 def request_sizes(connection: Connection, filters: Filters) -> list[Row]:
     """How many requests had bodies of up to so many bytes: ``{"up_to": n | None, "count"}``."""
+    if span := open_span(connection, filters):
+        return listed(rolled.request_sizes(span, SIZES), SIZES)
     inner = narrow(select(_columns.request_bytes.label("size")), filters).subquery()
     return _classes(connection, inner.c.size, SIZES)
 
@@ -125,6 +153,8 @@ def shared(connection: Connection, filters: Filters, name: str, limit: int = 20)
 
     Each with its requests, sessions, agents and models, most often seen first.
     """
+    if span := open_span(connection, filters):
+        return [plain(row) for row in rolled.shared(span, name, limit)]
     names = ("session", "agent", "model", "received_at")
     rows = narrow(select(_columns[name].label("hash"), *(_columns[key] for key in names)), filters)
     # Materialised, because the index on the hash would lure SQLite into grouping the whole history by it.
@@ -145,6 +175,56 @@ def shared(connection: Connection, filters: Filters, name: str, limit: int = 20)
         .limit(limit)
     )
     return _rows(connection, query)
+
+
+def sharers(connection: Connection, filters: Filters, name: str, hashes: list[str]) -> dict[str, list[str]]:
+    """The agents that sent each of these hashes of `name`, in order."""
+    column = _columns[name]
+    if span := open_span(connection, filters):
+        rows = rolled.sharers(span, name, hashes)
+    else:
+        query = narrow(select(column.label("hash"), _columns.agent).distinct(), filters)
+        query = query.where(column.in_(hashes), _columns.agent.is_not(None))
+        rows = _rows(connection, query.order_by(_columns.agent))
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row["hash"], []).append(row["agent"])
+    return found
+
+
+def listed(counts: Mapping[int, int], borders: tuple[int, ...]) -> list[Row]:
+    """Counts by the number of their class as ``{"up_to": n | None, "count"}``, empty classes too."""
+    tops: list[int | None] = [*borders, None]
+    return [{"up_to": top, "count": counts.get(place, 0)} for place, top in enumerate(tops)]
+
+
+def _span(connection: Connection, filters: Filters, by: str | None) -> Span | None:
+    return open_span(connection, filters, HOUR) if by == "hour" else open_span(connection, filters)
+
+
+def _rolled_figures(span: Span, by: str | None, most: int | None) -> list[Row]:
+    sums = rolled.totals(span, by, most)
+    found = {row["group"]: row for row in _summed(span, by, sums)}
+    for name in ("ttft_ms", "total_ms"):
+        for row in rolled.percentiles(span, by, name.removesuffix("_ms"), sums):
+            group = found.get(row.pop("grp"))
+            if group is not None:
+                group[name][row.pop("temperature")] = row
+    return _ordered(found)
+
+
+def _summed(span: Span, by: str | None, sums: list[Row] | None = None) -> list[Row]:
+    made = []
+    for row in rolled.totals(span, by) if sums is None else sums:
+        group = {"group": row["grp"], "hits": rolled.hits_of(row)}
+        group |= {name: row[name] for name in SUMMED}
+        _finish(group)
+        made.append(group | {"ttft_ms": {}, "total_ms": {}})
+    return made
+
+
+def _ordered(found: Mapping[Any, Row]) -> list[Row]:
+    return sorted(found.values(), key=lambda row: (-row["requests"], str(row["group"])))
 
 
 def _base(connection: Connection, filters: Filters, by: str | None) -> CTE:
@@ -173,8 +253,6 @@ def _base(connection: Connection, filters: Filters, by: str | None) -> CTE:
 def _group(connection: Connection, by: str | None) -> ColumnElement[Any]:
     if by is None:
         return cast(null(), String)
-    if by not in GROUPS:
-        raise ValueError(f"reports group by {', '.join(GROUPS)}, not by {by}")
     if by != "hour":
         return _columns[by]
     if connection.dialect.name == "sqlite":
@@ -240,8 +318,7 @@ def _classes(connection: Connection, value: ColumnElement[Any], borders: tuple[i
         select(label.label("place"), func.count().label("count")).where(value.is_not(None)).group_by(label)
     )
     counts = {row["place"]: row["count"] for row in _rows(connection, query)}
-    tops: list[int | None] = [*borders, None]
-    return [{"up_to": top, "count": counts.get(place, 0)} for place, top in enumerate(tops)]
+    return listed(counts, borders)
 
 
 def _rows(connection: Connection, query: Any) -> list[Row]:

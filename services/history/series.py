@@ -8,7 +8,10 @@ from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Float, Select, and_, case, cast, func, select
 
+from services.history import rolled
 from services.history.queries import Filters, narrow
+from services.history.rollups import LEVELS
+from services.history.spans import Span, open_span
 from services.history.tables import requests
 
 PERCENTILES = (50, 95, 99)
@@ -27,6 +30,8 @@ def series(connection: Connection, filters: Filters, step_s: int, until: datetim
     first = int(filters.since.timestamp()) // step_s * step_s
     times = list(range(first, int(until.astimezone(UTC).timestamp()) + 1, step_s))
     at = {moment: place for place, moment in enumerate(times)}
+    if span := open_span(connection, filters, longest_in(step_s)):
+        return _rolled(span, step_s, times, at)
     found: dict[str, Any] = {"step_s": step_s, "t": times}
     for name in ("requests", "predicted_reuse", "measured_reuse"):
         found[name] = [0 if name == "requests" else None] * len(times)
@@ -47,6 +52,36 @@ def step_of(connection: Connection, column: ColumnElement[Any], step_s: int) -> 
     else:
         seconds = cast(func.floor(func.extract("epoch", column)), BigInteger)
     return (seconds - seconds % step_s).label("step")
+
+
+def longest_in(step_s: int) -> int:
+    """The longest rollups that fit into a step, 0 where none do."""
+    return max((level for level in LEVELS if step_s % level == 0), default=0)
+
+
+def _rolled(span: Span, step_s: int, times: list[int], at: dict[int, int]) -> dict[str, Any]:
+    sums, firsts, lost = rolled.steps(span, step_s)
+    found: dict[str, Any] = {"step_s": step_s, "t": times, "requests": [0] * len(times)}
+    for name in ("predicted_reuse", "measured_reuse"):
+        found[name] = [None] * len(times)
+    found["ttft_ms"] = {f"p{share}": [None] * len(times) for share in PERCENTILES}
+    for row in sums:
+        place = at.get(row["grp"])
+        if place is not None:
+            found["requests"][place] = row["requests"]
+            found["predicted_reuse"][place] = _ratio(row["predicted_tokens"], row["foreseen"])
+            found["measured_reuse"][place] = _ratio(row["cached_tokens"], row["prompt_tokens"])
+    for row in firsts:
+        place = at.get(row["grp"])
+        if place is not None:
+            for name, values in found["ttft_ms"].items():
+                values[place] = row[name]
+    found["lost_s"] = _by_cause([{**row, "step": row["grp"]} for row in lost], at)
+    return found
+
+
+def _ratio(part: float | None, whole: float | None) -> float | None:
+    return part / whole if whole and part is not None else None
 
 
 def _step(connection: Connection, step_s: int) -> ColumnElement[Any]:
@@ -110,7 +145,10 @@ def _losses(
     step = _step(connection, step_s)
     lost = cast(func.sum(_columns.lost_ms), Float).label("lost_ms")
     query = narrow(select(step, _columns.cause, lost), filters).where(_columns.lost_ms > 0)
-    rows = _rows(connection, query.group_by(step, _columns.cause))
+    return _by_cause(_rows(connection, query.group_by(step, _columns.cause)), at)
+
+
+def _by_cause(rows: list[dict[str, Any]], at: dict[int, int]) -> dict[str, list[float]]:
     totals: dict[str, float] = {}
     for row in rows:
         row["cause"] = row["cause"] or "engine_unknown"

@@ -20,7 +20,7 @@ from redis.retry import Retry
 from sqlalchemy.exc import SQLAlchemyError
 
 from services.history.engine import HistoryError, open_engine
-from services.logger import jobs, retention
+from services.logger import jobs, retention, rolling
 from services.logger.pulse import Pulse
 from services.logger.recovery import recover
 from services.logger.rqworker import REDIS_TIMEOUT_S, LogWorker, add_totals, told
@@ -89,6 +89,7 @@ class Service:
         self._recover_at = 0.0
         self._prune_at = 0.0
         self._pruning = False
+        self._rolling = False
         self._redis_lost = False
 
     def run(self) -> None:
@@ -126,9 +127,10 @@ class Service:
         if time.monotonic() >= self._recover_at:
             self._recover(worker)
         self._prune()
+        self._roll()
         before = worker.completed
         self._pulse.say("working")
-        worker.stretch(max_jobs=STRETCH, idle_s=IDLE_S, burst=self._pruning)
+        worker.stretch(max_jobs=STRETCH, idle_s=IDLE_S, burst=self._pruning or self._rolling)
         self._pulse.beat.jobs = worker.completed
         if worker.completed > before:
             self._pause = FIRST_PAUSE_S
@@ -162,6 +164,14 @@ class Service:
             self._store.probe()  # says what is wrong, unless it has passed
             raise Unavailable(type(error).__name__) from None
         self._pruning = more
+
+    def _roll(self) -> None:
+        # One step a turn: a long history that has no sums yet gets them beside the rows that come in.
+        try:
+            self._rolling = rolling.roll_step(self._engine, time.time())
+        except SQLAlchemyError as error:
+            self._store.probe()  # says what is wrong, unless it has passed
+            raise Unavailable(type(error).__name__) from None
 
     def _wait_for_database(self, error: Unavailable) -> None:
         log.warning("the history takes no rows: %s; batches stay queued", error)

@@ -6,11 +6,10 @@ It owns no state; the database computes. The shape is that of ``/metalanchor/api
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from services.history import repeats, reports
-from services.history.queries import Filters, narrow
-from services.history.tables import requests
+from services.history.queries import Filters
 
 GROUPS = reports.GROUPS
 # Groups beyond these are a long tail that no reader reads; sessions come by the thousand.
@@ -30,7 +29,8 @@ def document(connection: Connection, filters: Filters, by: str | None = None) ->
         "made_at": _stamp(datetime.now(UTC)),
         "by": by,
         "total": total[0] if total else None,
-        "groups": reports.figures(connection, filters, by)[:MOST_GROUPS] if by else [],
+        "groups": reports.figures(connection, filters, by, MOST_GROUPS) if by else [],
+        "percentile_error": reports.percentile_error(connection, filters),
         "losses": reports.losses(connection, filters),
         "longest_losses": reports.longest_losses(connection, filters),
         "hit_rate": reports.hit_rate(connection, filters),
@@ -47,12 +47,7 @@ def document(connection: Connection, filters: Filters, by: str | None = None) ->
 def _shared(connection: Connection, filters: Filters, name: str) -> list[dict[str, Any]]:
     """What is sent again and again, and by whom: ``agent_names`` holds up to eight of them."""
     rows = reports.shared(connection, filters, name)
-    column = requests.c[name]
-    query = narrow(select(column, requests.c.agent).distinct(), filters)
-    query = query.where(column.in_([row["hash"] for row in rows]), requests.c.agent.is_not(None))
-    names: dict[str, list[str]] = {}
-    for found, agent in connection.execute(query.order_by(requests.c.agent)):
-        names.setdefault(found, []).append(agent)
+    names = reports.sharers(connection, filters, name, [row["hash"] for row in rows])
     return [{**row, "agent_names": names.get(row["hash"], [])[:SHARERS]} for row in rows]
 
 

@@ -1,0 +1,115 @@
+"""Sums of the history by hour, six hours and day, so that a report of a month need not read a million rows.
+
+It owns the tables, and the rule by which they stay true: triggers mark an hour as due whenever a row in it is
+added, changed or removed, in the same transaction; the worker computes a due hour anew from its rows
+(`services.logger.rolling`); and readers take what is due, or not whole, from the rows themselves
+(`services.history.cover`). So an answer never depends on how far the worker is, and nothing is counted twice.
+"""
+
+from typing import NamedTuple
+
+from sqlalchemy import BigInteger, Column, Double, Index, Integer, String, Table
+
+from services.history import scale
+from services.history.tables import UtcTime, metadata
+
+HOUR, SIX_HOURS, DAY = 3_600, 21_600, 86_400
+LEVELS = (HOUR, SIX_HOURS, DAY)
+
+# What `value` holds in each part. Figures are asked by one of these at a time, besides agent and model; all
+# at once would be as many sums as there are rows.
+VALUES = {"all": None, "hit": "hit", "cause": "cause", "session": "session"}
+# Parts that only count: requests by the class of their size, messages by the class of theirs.
+COUNTS = ("size", "message")
+PARTS = (*VALUES, *COUNTS)
+
+HITS = ("exact", "prefix", "system+tools", "system_only", "tools_only", "none")
+TIMES = ("ttft", "total")
+
+MEASURED = "prompt_tokens > 0 AND cached_tokens IS NOT NULL"
+TEMPERATURE = (
+    f"CASE WHEN {MEASURED} THEN CASE WHEN cached_tokens * 2 >= prompt_tokens THEN 'warm' ELSE 'cold' END"
+    " ELSE 'unmeasured' END"
+)
+
+
+class Sum(NamedTuple):
+    """A summed column: its name, and what a row of `requests` adds to it."""
+
+    name: str
+    of_row: str
+    real: bool = False
+
+
+def hit_column(hit: str) -> str:
+    """The column that counts a kind of hit."""
+    return "hit_" + hit.replace("+", "_")
+
+
+SUMS = (
+    Sum("requests", "1"),
+    Sum("measured", f"CASE WHEN {MEASURED} THEN 1 ELSE 0 END"),
+    Sum("prompt_tokens", f"CASE WHEN {MEASURED} THEN prompt_tokens END"),
+    Sum("cached_tokens", f"CASE WHEN {MEASURED} THEN cached_tokens END"),
+    Sum("foreseen", f"CASE WHEN {MEASURED} AND predicted_reuse IS NOT NULL THEN prompt_tokens END"),
+    Sum("predicted_tokens", f"CASE WHEN {MEASURED} THEN predicted_reuse * prompt_tokens END", real=True),
+    Sum("completion_tokens", "completion_tokens"),
+    Sum("lost_tokens", "lost_tokens"),
+    Sum("lost_ms", "lost_ms", real=True),
+    Sum("prefill_ms", "prefill_ms", real=True),
+    *(Sum(hit_column(hit), f"CASE WHEN hit = '{hit}' THEN 1 ELSE 0 END") for hit in HITS),
+)
+
+
+def class_column(time: str, number: int) -> str:
+    """The column that counts the requests whose time fell into a class of the scale."""
+    return f"{time}_{number}"
+
+
+# One row a span of time, part, kind, agent, model, value and temperature; unknown ones are NULL, as in rows.
+# Counts of the scale's classes are columns, NULL where none fell into it: a sum over some thousand of these
+# rows then costs what it costs to read them, whatever number of requests they stand for.
+rollups = Table(
+    "rollups",
+    metadata,
+    Column("span_s", Integer, nullable=False),
+    Column("start_s", BigInteger, nullable=False),
+    Column("part", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("agent", String),
+    Column("model", String),
+    Column("value", String),
+    Column("temperature", String),
+    *(Column(total.name, Double if total.real else BigInteger) for total in SUMS),
+    *(Column(f"{time}_{edge}", Integer) for time in TIMES for edge in ("low", "high")),
+    *(Column(class_column(time, number), Integer) for time in TIMES for number in range(scale.CLASSES)),
+)
+Index("ix_rollups_span_part_start", rollups.c.span_s, rollups.c.part, rollups.c.start_s)
+
+# Which sessions sent which system prompt and tools: what counts of distinct sessions need.
+prompt_rollups = Table(
+    "prompt_rollups",
+    metadata,
+    Column("span_s", Integer, nullable=False),
+    Column("start_s", BigInteger, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("agent", String),
+    Column("model", String),
+    Column("session", String),
+    Column("system_hash", String),
+    Column("tools_hash", String),
+    Column("requests", BigInteger, nullable=False),
+    Column("first_at", UtcTime, nullable=False),
+    Column("last_at", UtcTime, nullable=False),
+)
+Index("ix_prompt_rollups_span_start", prompt_rollups.c.span_s, prompt_rollups.c.start_s)
+
+# Spans whose sums are not what their rows say. On PostgreSQL one span may stand here many times: writers only
+# ever add a mark, so that they never wait for one another nor for the worker that takes marks away.
+rollups_due = Table(
+    "rollups_due",
+    metadata,
+    Column("span_s", Integer, nullable=False),
+    Column("start_s", BigInteger, nullable=False),
+)
+Index("ix_rollups_due_span_start", rollups_due.c.span_s, rollups_due.c.start_s)
