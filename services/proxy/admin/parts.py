@@ -1,8 +1,3 @@
-    @property
-    def estimator(self) -> Estimator:
-        """What was learnt about each model's tokens."""
-
-from services.proxy.placing.tokens import Estimator
 """What the admin routes need of the proxy: a view on its long-lived parts, each owned elsewhere."""
 
 from collections.abc import Sequence
@@ -10,13 +5,13 @@ from typing import Protocol
 
 from services.proxy.admin.metrics import Metrics
 from services.proxy.admin.recent import Recent
-from services.proxy.placing.tokens import Estimator
-from services.proxy.settling.billing import Billing
 from services.proxy.admin.strips import Strips
 from services.proxy.backend import Backend
 from services.proxy.live import Live
 from services.proxy.outbox import Outbox
 from services.proxy.placing.texts import Texts
+from services.proxy.placing.tokens import Estimator
+from services.proxy.settling.billing import Billing
 from services.proxy.settling.explain import Explanations
 from services.proxy.settling.speed import Speeds
 from services.proxy.state.base import State
@@ -33,14 +28,14 @@ class Parts(Protocol):
     @property
     def outbox(self) -> Outbox:
         """Rows on their way out."""
-    @property
-    def billing(self) -> Billing:
-        """What requests to clouds cost."""
-
 
     @property
     def state(self) -> State:
         """The hit state."""
+
+    @property
+    def billing(self) -> Billing:
+        """What requests to clouds cost."""
 
     @property
     def explanations(self) -> Explanations:
@@ -69,6 +64,10 @@ class Parts(Protocol):
     @property
     def speeds(self) -> Speeds:
         """How fast each model prefills."""
+
+    @property
+    def estimator(self) -> Estimator:
+        """What was learnt about each model's tokens."""
 
     @property
     def texts(self) -> Texts:
