@@ -7,6 +7,7 @@ import click
 from services.cli.history import reading
 from services.cli.output import as_json, print_json, print_table
 from services.cli.times import Moment
+from services.costs.prices import load_prices
 from services.settings import load
 
 GROUPS = ("agent", "session", "model", "cause", "hit", "hour")
@@ -33,7 +34,7 @@ def report(*, by: str | None, everything: bool, form: str | None, as_json: bool,
         from services.history.queries import Filters  # noqa: PLC0415 - SQLAlchemy is slow to import
         from services.report.document import document  # noqa: PLC0415
 
-        found = document(connection, Filters(**filters), by)
+        found = document(connection, Filters(**filters), by, load_prices(settings.prices))
     if as_json:
         print_json(found)
     elif form:

@@ -38,6 +38,18 @@ ORDER BY lost_min DESC
 LIMIT 50""",
     ),
     Ready(
+        "cloud-costs",
+        "What did each agent and model cost in the cloud, and what did prompt caching save?",
+        """SELECT agent, model, count(*) AS requests, round(sum(cost_usd) * 10000) / 10000 AS cost_usd,
+       round(sum(savings_usd) * 10000) / 10000 AS savings_usd,
+       round(100.0 * sum(cached_tokens) / nullif(sum(prompt_tokens), 0)) AS cached_percent
+FROM requests
+WHERE cost_usd IS NOT NULL
+GROUP BY agent, model
+ORDER BY cost_usd DESC
+LIMIT 50""",
+    ),
+    Ready(
         "longest-losses",
         "Which single requests lost the most time?",
         """SELECT received_at, agent, model, cause, diverged_at, lost_tokens,

@@ -8,8 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from services.costs.prices import Prices, load_prices
 from services.history import repeats, reports
 from services.history.queries import Filters
+from services.history.spending import spending
 
 GROUPS = reports.GROUPS
 # Groups beyond these are a long tail that no reader reads; sessions come by the thousand.
@@ -17,19 +19,28 @@ MOST_GROUPS = 100
 SHARERS = 8
 
 
-def document(connection: Connection, filters: Filters, by: str | None = None) -> dict[str, Any]:
+def document(
+    connection: Connection, filters: Filters, by: str | None = None, prices: Prices | None = None
+) -> dict[str, Any]:
     """The report on the rows that `filters` leave, grouped by one of `GROUPS` or not at all.
 
-    ``total`` is None where there are no rows. Raises `ValueError` for an unknown group.
+    ``total`` is None where there are no rows, ``costs`` where none went to a service that charges. `prices`
+    is the built-in table unless given. Raises `ValueError` for an unknown group.
     """
     total = reports.figures(connection, filters)
+    groups = reports.figures(connection, filters, by, MOST_GROUPS) if by else []
+    costs = spending(connection, filters, by, prices or load_prices())
+    spent = {row["group"]: row for row in costs.pop("groups")} if costs else {}
+    for row in groups:
+        row |= {name: spent.get(row["group"], {}).get(name) for name in ("cost_usd", "savings_usd")}
     return {
         "since": _stamp(filters.since),
         "until": _stamp(filters.until),
         "made_at": _stamp(datetime.now(UTC)),
         "by": by,
         "total": total[0] if total else None,
-        "groups": reports.figures(connection, filters, by, MOST_GROUPS) if by else [],
+        "groups": groups,
+        "costs": costs,
         "percentile_error": reports.percentile_error(connection, filters),
         "losses": reports.losses(connection, filters),
         "longest_losses": reports.longest_losses(connection, filters),

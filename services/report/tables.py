@@ -27,6 +27,8 @@ def tables(report: dict[str, Any]) -> list[Table]:
     made = [
         _summary(report),
         _groups(report),
+        _costs(report),
+        _unpriced(report),
         _times(report),
         _losses(report["losses"]),
         _longest(report["longest_losses"]),
@@ -78,7 +80,57 @@ def _summary(report: dict[str, Any]) -> Table:
 
 def _groups(report: dict[str, Any]) -> Table:
     rows = [[row["group"], *figures_row(row)] for row in report["groups"]]
-    return Table(f"By {report['by']}", "Most requests first.", (str(report["by"]), *GROUP_HEAD), rows)
+    head: tuple[str, ...] = (str(report["by"]), *GROUP_HEAD)
+    if any(row["cost_usd"] is not None for row in report["groups"]):
+        head = (*head, "cost $", "saved $")
+        rows = [
+            [*cells, dollars(row["cost_usd"]), dollars(row["savings_usd"])]
+            for cells, row in zip(rows, report["groups"], strict=True)
+        ]
+    return Table(f"By {report['by']}", "Most requests first.", head, rows)
+
+
+def dollars(amount: float | None) -> str | None:
+    """An amount of dollars to a hundredth of a cent."""
+    return None if amount is None else f"{amount:,.4f}"
+
+
+def _costs(report: dict[str, Any]) -> Table:
+    costs = report["costs"] or {"models": []}
+    rows: list[list[Cell]] = [
+        [
+            row["model"], row["priced"], dollars(row["cost_usd"]), dollars(row["savings_usd"]),
+            row["prompt_tokens"], row["cached_tokens"], row["break_even"], row["break_even_1h"],
+        ]
+        for row in costs["models"]
+        if row["priced"]
+    ]  # fmt: skip
+    if len(rows) > 1:
+        sums = (dollars(costs["cost_usd"]), dollars(costs["savings_usd"]))
+        rows.append(
+            ["in all", costs["priced"], *sums, costs["prompt_tokens"], costs["cached_tokens"], None, None]
+        )
+    note = (
+        "By list price, standard tier. Saved: against no caching, writes counted as dearer. Break-even: how "
+        "often a written token must be read until its write is paid for, where it lives five minutes or an "
+        "hour."
+    )
+    head = (
+        "model", "requests", "cost $", "saved $", "prompt tokens", "cached tokens", "break-even reads",
+        "reads (1 h)",
+    )  # fmt: skip
+    return Table("What cloud models cost", note, head, rows)
+
+
+def _unpriced(report: dict[str, Any]) -> Table:
+    rows: list[list[Cell]] = [
+        [row["model"], row["backend_kind"], row["requests"]]
+        for row in (report["costs"] or {}).get("unpriced", [])
+    ]
+    note = (
+        "Their costs are unknown, not zero, unless the server is a local one. METALANCHOR_PRICES adds prices."
+    )
+    return Table("Models without a price", note, ("model", "kind of server", "requests"), rows)
 
 
 def _times(report: dict[str, Any]) -> Table:

@@ -8,7 +8,7 @@ from services.report.tables import Cell, Table, tables
 
 FIGURES = (
     "group", "requests", "measured", "prompt_tokens", "cached_tokens", "measured_reuse", "predicted_reuse",
-    "completion_tokens", "lost_tokens", "lost_ms", "prefill_ms",
+    "completion_tokens", "lost_tokens", "lost_ms", "prefill_ms", "cost_usd", "savings_usd",
 )  # fmt: skip
 RANKS = ("count", "p50", "p95", "p99")
 
@@ -32,7 +32,8 @@ def title(report: dict[str, Any]) -> str:
 
 def comma_separated(report: dict[str, Any]) -> str:
     """The figures in all, or of each group, one line each; nested ones have dotted names."""
-    rows = report["groups"] if report["by"] else [report["total"]] if report["total"] else []
+    spent = report["costs"] or {"cost_usd": None, "savings_usd": None}
+    rows = report["groups"] if report["by"] else [{**spent, **report["total"]}] if report["total"] else []
     out = io.StringIO()
     writer = csv.writer(out)
     names = [f"{kind}.{heat}.{rank}" for kind in ("ttft_ms", "total_ms") for heat in HEAT for rank in RANKS]

@@ -19,6 +19,7 @@ def filled_url(history_url):
     first, *rest = make_records(30, lost_ms=12_000.0, lost_tokens=900, cached_tokens=900)
     store.save([first, *rest])
     store.save([make_record(evicted_by=first.id, lost_ms=9_000.0, cause="evicted_by", agent="codex")])
+    store.save([make_record(model="claude-sonnet-5", cost_usd=0.25, savings_usd=0.75)])
     store.save([make_record(status="upstream_error", http_status=500, error="out_of_memory")])
     engine.dispose()
     return history_url

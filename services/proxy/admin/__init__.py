@@ -33,7 +33,7 @@ def create_admin(ctx: Parts) -> Litestar:
         exact.routes(ctx),
         lineages.routes(ctx, history),
         sql.routes(history),
-        report.routes(history),
+        report.routes(history, ctx.billing.prices),
         *trends.data_routes(history),
     ]
     api = Router("/api", route_handlers=parts)

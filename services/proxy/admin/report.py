@@ -7,6 +7,7 @@ from litestar import Request, Response, Router, get
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, OpenAPIType, Operation, Schema
 from litestar.params import Parameter
 
+from services.costs.prices import Prices
 from services.proxy.admin.filters import All, Name, When, moment, refuse_unknown
 from services.proxy.admin.history import History
 
@@ -30,7 +31,7 @@ class ReportOperation(Operation):
         found.content |= dict.fromkeys(TYPES.values(), text)
 
 
-def routes(history: History) -> Router:
+def routes(history: History, prices: Prices) -> Router:
     """``/report``, below ``/api``."""
 
     @get(
@@ -55,16 +56,18 @@ def routes(history: History) -> Router:
             "since": moment("since", since), "until": moment("until", until), "agent": agent,
             "session": session, "model": model, "kind": None if all else "generation",
         }  # fmt: skip
-        return await history.ask(_report, conditions, by, format, limit_s=LIMIT_S)
+        return await history.ask(_report, conditions, by, format, prices, limit_s=LIMIT_S)
 
     return Router("/", route_handlers=[report], tags=["history"])
 
 
-def _report(connection: Any, conditions: dict[str, Any], by: str | None, form: str) -> Response[Any]:
+def _report(
+    connection: Any, conditions: dict[str, Any], by: str | None, form: str, prices: Prices
+) -> Response[Any]:
     from services.history.queries import Filters  # noqa: PLC0415  # not before somebody looks
     from services.report.document import document  # noqa: PLC0415
 
-    found = document(connection, Filters(**conditions), by)
+    found = document(connection, Filters(**conditions), by, prices)
     if form == "json":
         return Response(found, media_type="application/json")
     headers = {}
