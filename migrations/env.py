@@ -3,14 +3,17 @@
 from alembic import context
 from sqlalchemy import Connection
 
+from services.history.bodies import bodies
 from services.history.rollups import rollups
+
+LAST = (rollups, bodies)  # modules with tables of their own, which register when they are imported
 
 
 def run(connection: Connection) -> None:
     """Run what was asked for inside the caller's transaction, which the caller commits."""
     context.configure(
         connection=connection,
-        target_metadata=rollups.metadata,  # one for all tables; this module knows the last of them
+        target_metadata=LAST[0].metadata,  # one for all tables
         render_as_batch=True,
         transactional_ddl=True,
         compare_server_default=True,

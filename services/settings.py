@@ -116,7 +116,7 @@ HELP: dict[str, str] = {
     "keep_text": "Keep prompt text in this process's memory to explain breaks.",
     "text_ttl": "Seconds prompt text stays in memory.",
     "state_max_bytes": "Cap on hit state, in Redis and in memory each.",
-    "store_bodies": "Store request bodies in the history.",
+    "store_bodies": "Store requests and answers themselves in the history, compressed, secrets masked.",
     "max_body": "Largest request body on analysed routes, in bytes.",
     "spool_max_bytes": "Cap on records kept on disk while Redis is away.",
     "tenant_header": "Request header that names the tenant.",

@@ -17,9 +17,10 @@ EXACT_S = 130.0  # four questions to the backend, each of which the proxy gives 
 @click.command()
 @click.argument("request_id", required=False, metavar="[ID]")
 @click.option("--last", is_flag=True, help="The latest recorded generation.")
+@click.option("--bodies", is_flag=True, help="Also what was asked and answered, where bodies are kept.")
 @click.option("--exact", is_flag=True, help="Also the very token, by the backend's template and tokeniser.")
 @as_json
-def explain(request_id: str | None, last: bool, exact: bool, as_json: bool) -> None:
+def explain(request_id: str | None, *, last: bool, bodies: bool, exact: bool, as_json: bool) -> None:
     """Say why a request did not reuse what it could have.
 
     Asks the running proxy, which alone still has the text; without it, tells what was recorded.
@@ -30,6 +31,8 @@ def explain(request_id: str | None, last: bool, exact: bool, as_json: bool) -> N
     found = _explanation(settings, request_id or _latest(settings))
     if exact:
         found["exact"] = _exact(settings, found["id"])
+    if bodies:
+        found["bodies"] = _bodies(settings, found["id"])
     if as_json:
         print_json(found)
     else:
@@ -65,6 +68,17 @@ def _exact(settings: Settings, request_id: str) -> dict[str, Any]:
     return dict(found)
 
 
+def _bodies(settings: Settings, request_id: str) -> dict[str, Any]:
+    from services.history.bodies import get_bodies  # noqa: PLC0415
+
+    with reading(settings) as connection:
+        found = get_bodies(connection, request_id)
+    if found is None:
+        off = "" if settings.store_bodies else " METALANCHOR_STORE_BODIES=true keeps those to come."
+        raise Failure(f"No bodies are kept of request {request_id}.{off}")
+    return found
+
+
 def _recorded(settings: Settings, request_id: str) -> dict[str, Any] | None:
     from services.history.queries import get_request  # noqa: PLC0415
     from services.proxy.settling.explain import explain_row  # noqa: PLC0415
@@ -96,6 +110,10 @@ def lines(found: dict[str, Any]) -> list[str]:
         out += [f"  {_cause(cause)}" for cause in found["causes"]]
     if found["advice"]:
         out += ["", click.style(f"Advice     {found['advice']}", bold=True)]
+    for name, body in found.get("bodies", {}).items():
+        if isinstance(body, dict):
+            cut = ", of which the head is kept" if body["cut"] else ""
+            out += ["", f"{name.capitalize():11}{_count(body['bytes'])} bytes{cut}", _printable(body["text"])]
     return out
 
 
@@ -143,6 +161,10 @@ def _marked(sign: str, text: str, head: int, tail: int, colour: str) -> str:
     return (
         f"  {click.style(sign, fg=colour)} {parts[0]}{click.style(parts[1], fg=colour, bold=True)}{parts[2]}"
     )
+
+
+def _printable(text: str) -> str:
+    return "\n".join(_visible(line) for line in text.splitlines())
 
 
 def _visible(text: str) -> str:

@@ -47,6 +47,9 @@ def parts(found: dict[str, Any]) -> list[Row]:
     rows.append(_row("worker", alive, f"last seen {worker.get('last_seen') or 'never'}"))
     rows.append(_row("database", database.get("status"), database.get("error") or database.get("kind")))
     rows.append(_spool(found))
+    if (found.get("bodies") or {}).get("kept"):
+        lost = (found.get("dropped") or {}).get("bodies")
+        rows.append(_row("bodies", "up", f"requests and answers are stored themselves, {lost} dropped"))
     return rows
 
 

@@ -21,6 +21,7 @@ from uuid import UUID
 import msgspec
 from sqlalchemy import URL
 
+from services.history.bodies import bodies
 from services.history.engine import CONNECT_TIMEOUT_S, HistoryError, parse_url, sqlite_path
 from services.history.reader import reader_url
 
@@ -111,6 +112,8 @@ def _fence(connection: sqlite3.Connection, deadline: float) -> None:
 
 
 def _authorise(action: int, *names: str | None) -> int:
+    if action == sqlite3.SQLITE_READ and names[0] == bodies.name:
+        return sqlite3.SQLITE_DENY  # on PostgreSQL the reader was never given it
     if action == sqlite3.SQLITE_FUNCTION:
         return sqlite3.SQLITE_DENY if (names[1] or "").lower() in FORBIDDEN else sqlite3.SQLITE_OK
     return sqlite3.SQLITE_OK if action in ALLOWED else sqlite3.SQLITE_DENY

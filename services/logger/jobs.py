@@ -1,4 +1,4 @@
-"""The queue's one job. `services.record.JOB` names it, so that the proxy enqueues without importing it.
+"""The queue's jobs, which `services.record.JOB` and `services.bodies.JOB` name: no proxy imports them.
 
 It owns this process's store, opened on first use from the settings or given by the worker, and the tally of
 what became of the rows. Importing it does nothing.
@@ -8,7 +8,7 @@ import logging
 
 import msgspec
 
-from services import settings
+from services import bodies, settings
 from services.history.engine import open_engine
 from services.logger.store import Saved, Store, Unavailable
 from services.record import Record, decode_batch
@@ -33,12 +33,10 @@ def persist(batch: str) -> int:
     Raises `services.logger.store.Unavailable` when the database takes nothing; the batch may then be sent
     again whole. Records that cannot be read are counted as dropped and do not hold up the others.
     """
-    if _store is None:
-        use(Store(open_engine(settings.load().database)))
-    assert _store is not None
+    store = _opened()
     records, unreadable = _decode(batch)
     try:
-        saved = _store.save(records)
+        saved = store.save(records)
     except Unavailable:
         raise
     except Exception as error:  # noqa: BLE001 - its text may hold values, and rq keeps tracebacks in Redis
@@ -48,6 +46,28 @@ def persist(batch: str) -> int:
     if saved.dropped or saved.refused:
         log.warning("batch of %d: %d stored bare, %d dropped", len(records), saved.refused, saved.dropped)
     return saved.stored
+
+
+def keep(batch: str) -> int:
+    """Store copies of bodies; answers how many are new. Raises `services.logger.store.Unavailable`."""
+    try:
+        copies = bodies.decode(batch)
+    except msgspec.DecodeError:
+        log.warning("a batch of bodies cannot be read and was thrown away")
+        return 0
+    try:
+        return _opened().keep(copies)
+    except Unavailable:
+        raise
+    except Exception as error:  # noqa: BLE001 - as above
+        raise Unavailable(type(error).__name__) from None
+
+
+def _opened() -> Store:
+    if _store is None:
+        use(Store(open_engine(settings.load().database)))
+    assert _store is not None
+    return _store
 
 
 def _decode(batch: str) -> tuple[list[Record], int]:

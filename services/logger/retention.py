@@ -10,11 +10,14 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Engine, delete, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from services.history.bodies import bodies
 from services.history.engine import open_engine, unreachable
 from services.history.tables import requests, samples
 
 # About 20 ms of write lock on SQLite with all indexes.
 BATCH = 500
+# A body is a hundred times a row: some 10 MB that SQLite writes to its journal.
+BODIES = 100
 
 
 def cutoff(days: float) -> datetime:
@@ -48,10 +51,19 @@ def prune_samples_step(engine: Engine, before: datetime, batch: int = BATCH) -> 
         return connection.execute(delete(samples).where(samples.c.sampled_at <= last)).rowcount
 
 
+def prune_bodies_step(engine: Engine, before: datetime, batch: int = BODIES) -> int:
+    """Delete the oldest bodies before that time, at most `batch`; answers how many."""
+    oldest = (
+        select(bodies.c.id).where(bodies.c.received_at < before).order_by(bodies.c.received_at).limit(batch)
+    )
+    with engine.begin() as connection:
+        return connection.execute(delete(bodies).where(bodies.c.id.in_(oldest))).rowcount
+
+
 def prune(
     url: str, before: datetime, progress: Callable[[int, int], None] | None = None, batch: int = BATCH
 ) -> int:
-    """Delete all requests received before that time, and samples of backends taken before it.
+    """Delete all requests and bodies received before that time, and samples of backends taken before it.
 
     Answers how many requests; calls `progress(done, total)` with them. Raises `HistoryError`.
     """
@@ -65,6 +77,8 @@ def prune(
             done += step
             if progress is not None:
                 progress(done, max(total, done))
+        while prune_bodies_step(engine, before):
+            pass
         while prune_samples_step(engine, before, batch):
             pass
     except SQLAlchemyError as error:

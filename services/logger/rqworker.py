@@ -17,12 +17,15 @@ from rq.exceptions import DeserializationError, StopRequested
 from rq.intermediate_queue import IntermediateQueue
 from rq.job import Job
 
+from services import bodies
 from services.logger import jobs
 from services.logger.store import Saved, Unavailable
 from services.queue import SERIALIZER, TOTALS
 from services.record import JOB
 
 log = logging.getLogger("metalanchor.worker")
+
+JOBS = frozenset({JOB, bodies.JOB})
 
 # Longer than the longest blocking call (1 s), short enough to notice a Redis that hangs.
 REDIS_TIMEOUT_S = 4
@@ -138,7 +141,9 @@ def told(error: BaseException) -> str:
 
 def _is_ours(job: Job) -> bool:
     try:
-        return job.func_name == JOB and len(job.args) == 1 and isinstance(job.args[0], str) and not job.kwargs
+        return (
+            job.func_name in JOBS and len(job.args) == 1 and isinstance(job.args[0], str) and not job.kwargs
+        )
     except DeserializationError:
         return False
 

@@ -15,8 +15,11 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Engine
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 
+from services.bodies import Bodies
+from services.history.bodies import bodies
 from services.history.tables import requests, text_of, time_of
 from services.record import Record
 
@@ -79,6 +82,23 @@ class Store:
         saved = Saved(repeated=len(records) - len(unique))
         self._save(list(unique.values()), saved)
         return saved
+
+    def keep(self, copies: Sequence[Bodies]) -> int:
+        """Store copies of bodies, each once, in one transaction; answers how many are new.
+
+        Raises `Unavailable`. What the database refuses is thrown away: a body is worth no second way.
+        """
+        rows = [{**msgspec.structs.asdict(copy), "received_at": time_of(copy.received_at)} for copy in copies]
+        dialect = postgresql if self._postgres else sqlite
+        insert = dialect.insert(bodies).on_conflict_do_nothing()
+        try:
+            with self._engine.begin() as connection:
+                return sum(connection.execute(insert, row).rowcount for row in rows)
+        except (SQLAlchemyError, ValueError, OverflowError) as error:
+            told = self._told(error)
+            if isinstance(told, Refused):
+                return 0
+            raise told from None
 
     def probe(self) -> None:
         """Raise `Unavailable` unless the history takes writes; changes nothing."""

@@ -159,6 +159,7 @@ class Service:
         try:
             before = retention.cutoff(self._keep_days)
             more = retention.prune_step(self._engine, before) == retention.BATCH
+            more |= retention.prune_bodies_step(self._engine, before) == retention.BODIES
             more = more or retention.prune_samples_step(self._engine, before) >= retention.BATCH
         except SQLAlchemyError as error:
             self._store.probe()  # says what is wrong, unless it has passed

@@ -9,7 +9,7 @@ from litestar import Litestar, Router
 from litestar.datastructures import ResponseHeader
 from litestar.exceptions import HTTPException
 
-from services.proxy.admin import events, exact, health, lineages, pages, reference, report, rows, sql
+from services.proxy.admin import bodies, events, exact, health, lineages, pages, reference, report, rows, sql
 from services.proxy.admin.document import DocumentConfig
 from services.proxy.admin.errors import HistoryUnavailable, on_bug, on_depth, on_history, on_http
 from services.proxy.admin.hardening import HEADERS
@@ -31,6 +31,7 @@ def create_admin(ctx: Parts) -> Litestar:
     parts = [
         rows.routes(ctx, history),
         exact.routes(ctx),
+        bodies.routes(ctx, history),
         lineages.routes(ctx, history),
         sql.routes(history),
         report.routes(history, ctx.billing.prices),

@@ -48,6 +48,11 @@ def for_route(method: str, path: str) -> Dialect | None:
     return _ROUTES.get(path) if method == "POST" else None
 
 
+def is_known(path: str) -> bool:
+    """Whether a path is one of the routes that are analysed."""
+    return path in _ROUTES
+
+
 def by_name(name: str) -> Dialect:
     """The dialect that a prompt or a stored node names; raises `KeyError`."""
     return _BY_NAME[name]

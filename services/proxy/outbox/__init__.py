@@ -6,19 +6,23 @@ request that is still open, for the case that this process is killed. What is lo
 """
 
 import asyncio
+import logging
 from typing import Any
 
+from services.proxy.endpoint import endpoint_of
 from services.proxy.flow import Flow
 from services.proxy.outbox.buffer import Buffer
+from services.proxy.outbox.copies import Copies
 from services.proxy.outbox.courier import Courier
 from services.proxy.outbox.journal import Journal
 from services.proxy.outbox.queue import RecordQueue
 from services.proxy.outbox.spool import Spool
-from services.proxy.settling.row import endpoint_of
 from services.record import Record, encode
 from services.settings import Settings
 
 __all__ = ["Outbox"]
+
+log = logging.getLogger("metalanchor")
 
 # A row is 0.5 to 2 KB: some ten thousand rows, which only pile up when both Redis and the disk stand still.
 BUFFER_BYTES = 16 << 20
@@ -40,13 +44,16 @@ class Outbox:
         self._journal = Journal(data / "journal")
         # A small spool asks for a small backlog, so the queue never holds more than it either.
         queue = RecordQueue(settings.redis_url, min(QUEUE_BYTES, max(QUEUE_LEAST, settings.spool_max_bytes)))
+        self.copies = Copies() if settings.store_bodies else None
         self._courier = Courier(
-            self._buffer, queue, Spool(*self._spool_args), self._journal, data / "journal"
+            self._buffer, queue, Spool(*self._spool_args), self._journal, data / "journal", copies=self.copies
         )
         self._dropped = 0
 
     async def start(self) -> None:
         """Open the journal and begin to carry; requests that dead processes left open get their rows."""
+        if self.copies is not None:
+            log.warning("METALANCHOR_STORE_BODIES is on: requests and answers are written to the history.")
         await asyncio.to_thread(self._journal.start)
         self._courier.start()
 
@@ -96,7 +103,11 @@ class Outbox:
                 "full": queue.full,
             },
             "spool": {"records": spool.records, "bytes": spool.bytes, "error": spool.error},
-            "dropped": {"records": self._dropped + self._courier.dropped + spool.dropped, "bodies": 0},
+            "bodies": {"kept": self.copies is not None, "waiting": len(self.copies or ())},
+            "dropped": {
+                "records": self._dropped + self._courier.dropped + spool.dropped,
+                "bodies": self.copies.dropped if self.copies is not None else 0,
+            },
             "journal": {
                 "open": len(self._journal),
                 "unjournalled": self._journal.unjournalled,

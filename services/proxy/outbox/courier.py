@@ -9,7 +9,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from services import bodies
 from services.proxy.outbox.buffer import BATCH_BYTES, BATCH_ROWS, Buffer, Row
+from services.proxy.outbox.copies import Copies
 from services.proxy.outbox.journal import Journal, leftovers
 from services.proxy.outbox.queue import RecordQueue
 from services.proxy.outbox.spool import Spool
@@ -23,10 +25,17 @@ class Courier:
     """Runs until `stop`; `dropped` counts rows it could neither queue nor spool."""
 
     def __init__(
-        self, buffer: Buffer, queue: RecordQueue, spool: Spool, journal: Journal, folder: Path
+        self,
+        buffer: Buffer,
+        queue: RecordQueue,
+        spool: Spool,
+        journal: Journal,
+        folder: Path,
+        *,
+        copies: Copies | None = None,
     ) -> None:
         self._buffer, self.queue, self.spool = buffer, queue, spool
-        self._journal, self._folder = journal, folder
+        self._journal, self._folder, self._copies = journal, folder, copies
         self._some, self._full, self._stopping = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
         self._hand: list[Row] = []
@@ -72,7 +81,9 @@ class Courier:
             whole = bool(self._buffer) and self._full.wait(GATHER_S)
             self._full.clear()
             self._carry(whole=whole)
+            self._carry_copies()
         self._carry(whole=False)
+        self._carry_copies()
         self.spool.close()
         self.queue.close()
 
@@ -85,6 +96,17 @@ class Courier:
             else:
                 self._keep(batch, self.spool)
             self._hand = []
+
+    def _carry_copies(self) -> None:
+        """Queue the bodies that wait, while the queue is less than half full and no batch of rows waits."""
+        copies = self._copies
+        if copies is None:
+            return
+        while copies and self.queue.ready and self.queue.roomy and not self._buffer.batch_ready:
+            batch = copies.take()
+            if not self.queue.push(encode_batch(batch), len(batch), bodies.JOB):
+                copies.dropped += len(batch)
+                return
 
     def _keep(self, batch: list[Row], spool: Spool) -> None:
         if not spool.write([row for _, row in batch]):

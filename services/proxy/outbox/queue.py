@@ -65,15 +65,15 @@ class RecordQueue:
         """Whether the spool may be replayed: not before the queue is half empty, so that it does not flap."""
         return self.depth.bytes < self._max // 2
 
-    def push(self, batch: str, count: int) -> bool:
-        """Queue a batch; False when Redis does not take it or the queue is full. Never raises."""
+    def push(self, batch: str, count: int, job: str = JOB) -> bool:
+        """Queue a batch for `job`; False when Redis does not take it or the queue is full. Never raises."""
         if not self.ready:
             return False
         try:
             self._measure(MEASURE_S)
             if self.full:
                 return False
-            self._enqueue(batch, count)
+            self._enqueue(job, batch, count)
         except (redis.RedisError, OSError) as error:
             self._failed(error)
             return False
@@ -114,11 +114,11 @@ class RecordQueue:
             )
         return self._client
 
-    def _enqueue(self, batch: str, count: int) -> None:
+    def _enqueue(self, job: str, batch: str, count: int) -> None:
         queue = open_queue(self._connect())
         with queue.connection.pipeline() as pipe:
             queue.enqueue_call(
-                JOB,
+                job,
                 args=(batch,),
                 result_ttl=0,
                 failure_ttl=FAILURE_TTL_S,

@@ -1,19 +1,18 @@
 """From a finished flow to its row: names, hashes, sizes and counts, never text.
 
-Pure. A field that is not known stays None; nothing is filled up with zeros. Values that came from outside
-(the path of a request we do not analyse) are kept only in a harmless alphabet.
+Pure. A field that is not known stays None; nothing is filled up with zeros.
 """
 
 import re
 from typing import Any
 
 from services.proxy.dialects import kind_of
+from services.proxy.endpoint import endpoint_of
 from services.proxy.flow import Cause, Flow, Verdict
 from services.proxy.prompt import Prompt
 from services.proxy.settling.fresh import new_chunks
 from services.record import Record
 
-ENDPOINT = re.compile(r"[A-Za-z0-9._:/@%+-]{1,200}\Z")
 CHUNK_HASH_BYTES = 8  # of each chunk in ``chunk_hashes``: 64 bits tell the chunks of one history apart
 
 
@@ -77,15 +76,6 @@ def cause_json(cause: Cause) -> dict[str, Any]:
 def evictor(causes: list[Cause]) -> str | None:
     """The id of the request that took the engine's cache, if that was found."""
     return next((cause.detail.get("request") for cause in causes if cause.code == "evicted_by"), None)
-
-
-def endpoint_of(path: str) -> str:
-    """The path without its query; one with odd characters shrinks to its first segment."""
-    bare = path.partition("?")[0]
-    if ENDPOINT.match(bare):
-        return bare
-    head = "/" + bare.lstrip("/").partition("/")[0]
-    return head + "/…" if ENDPOINT.match(head) else "/…"
 
 
 def ttft_ms(flow: Flow) -> float | None:

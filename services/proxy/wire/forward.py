@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from services.proxy.context import Context, Destination
 from services.proxy.dialects import for_route
 from services.proxy.flow import Flow
+from services.proxy.outbox.copies import copy_of
 from services.proxy.steps import afterwards, at_once, conclude, fix, remember, report, understand
 from services.proxy.upstream.base import Exchange, RequestHead, Response, UpstreamError
 from services.proxy.wire import body as bodies
@@ -87,6 +88,8 @@ class Passage:
             )
             flow.body_at = time.perf_counter()
             self._body_bytes, self._body_read = len(body), True
+            if ctx.outbox.copies is not None and analysed:
+                self._relay.copy = copy_of(flow, body, self._scope["query_string"])
             if ctx.breakpoints is not None and ctx.breakpoints.applies(flow):
                 await self._fix_and_open(body)
             else:
@@ -239,6 +242,8 @@ class Passage:
         self._departure.ended = True
         flow.ended_at, flow.phase = time.perf_counter(), "ended"
         self._relay.close()
+        if ctx.outbox.copies is not None and self._relay.copy is not None:
+            ctx.outbox.copies.put(self._relay.copy)
         if not self._settled:
             self._conclude()
         if flow.dialect is not None:

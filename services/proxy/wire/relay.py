@@ -12,6 +12,7 @@ from typing import Any
 
 from services.proxy.dialects.base import Tap
 from services.proxy.flow import Flow
+from services.proxy.outbox.copies import Copy, Listening
 from services.proxy.upstream.base import Response, UpstreamError
 from services.proxy.wire.errors import BrokenAnswerError
 from services.proxy.wire.headers import added_headers, relayed_headers, value_of
@@ -38,6 +39,7 @@ class Relay:
         self._response: Response | None = None
         self._held = b""
         self.started = False
+        self.copy: Copy | None = None
 
     async def pass_on(self, response: Response, *, bodiless: bool) -> None:
         """Relay head and body. Raises `BrokenAnswerError` where the backend's answer breaks off."""
@@ -78,6 +80,9 @@ class Relay:
         encoding = value_of(lowered, b"content-encoding") or b""
         tap = flow.dialect.tap(flow.prompt, kind.decode("latin-1"), encoding.decode("latin-1"))
         flow.outcome = tap.outcome
+        if self.copy is not None:
+            self.copy.encoding = encoding.decode("latin-1")
+            tap = Listening(tap, self.copy)
         return tap
 
     async def _hold(self, response: Response) -> None:
