@@ -50,8 +50,11 @@ REQUEST_HEADERS = {
     "Token": "The proxy's token, where one is set; also accepted as Bearer or x-api-key.",
     "Session": "Names the session, before every other sign.",
     "Tenant": "Narrows who shares hits, where tenants are used.",
-    "Namespace": "Reserved for the response cache.",
-    "Cache-Control": "Reserved for the response cache.",
+    "Namespace": "Keeps cached answers apart, as `namespace=` of the next one.",
+    "Cache-Control": (
+        "What is asked of the response cache: `no-cache`, `no-store`, `only-if-cached`, `ttl=S`, `namespace=N`, "
+        "`tag=T`."
+    ),
 }
 
 

@@ -78,6 +78,9 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     finish_reason: str | None = None
     error: str | None = None
     response_cache: str | None = None
+    answered_by: str | None = None
+    saved_tokens: int | None = None
+    saved_ms: float | None = None
     fixes: list[str] | None = None
     cost_usd: float | None = None
     savings_usd: float | None = None

@@ -69,6 +69,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     upload_idle_s: float = 60.0
     workers: int = 1
     retention_days: int = 90
+    response_cache: Literal["off", "exact", "semantic"] = "off"
+    response_cache_ttl: int = 24 * 3600
+    response_cache_max_bytes: int = 256 << 20
+    response_cache_single_flight: bool = False
     sample_interval_s: float = 30.0
     alarm_hit_rate: float | None = None
     prices: str | None = None
@@ -97,6 +101,7 @@ SECRET = frozenset({"token"})
 ADDRESSES = frozenset({"redis_url", "database_url", "backend_url"})  # may carry a password
 FILE_ONLY = frozenset({"backend"})  # tables have no shape in an environment variable
 LOWEST = {
+    "response_cache_ttl": 1, "response_cache_max_bytes": 1 << 20,
     "port": 0, "workers": 1, "max_body": 1, "text_ttl": 1, "retention_days": 1, "spool_max_bytes": 0,
     "state_max_bytes": 1 << 20, "upload_idle_s": 0.1, "sample_interval_s": 0,
 }  # fmt: skip
@@ -123,6 +128,10 @@ HELP: dict[str, str] = {
     "upload_idle_s": "Seconds an upload may stand still before 408.",
     "workers": "Proxy processes that share the port.",
     "retention_days": "Days the history is kept.",
+    "response_cache": "Answer equal requests (`exact`), or also equal questions (`semantic`), from Redis.",
+    "response_cache_ttl": "Seconds a cached answer is given again.",
+    "response_cache_max_bytes": "Cap on cached answers in Redis; the least recently used go first.",
+    "response_cache_single_flight": "Whether equal requests under way share one call of the backend.",
     "sample_interval_s": "Seconds between two samples of the configured backends' own counters; 0 is off.",
     "alarm_hit_rate": "Hit rate of a backend, 0 to 1, below which its alarm metric is 1.",
     "prices": "File with prices of cloud models that come before the built-in ones.",

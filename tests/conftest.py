@@ -15,6 +15,7 @@ pytest_plugins = [
     "tests.support.story",
     "tests.support.valkey",
     "tests.support.admin",  # after those it is made of
+    "tests.support.caching",
     "tests.support.gallery",
     "tests.support.browser",
 ]

@@ -15,6 +15,8 @@ from services.costs.prices import load_prices
 from services.proxy.admin.metrics import Metrics
 from services.proxy.admin.recent import Recent
 from services.proxy.admin.strips import Strips
+from services.proxy.answers import open_answers
+from services.proxy.answers.cache import ResponseCache
 from services.proxy.backend import Backend, backend_name
 from services.proxy.chunking.analysis import Analyser
 from services.proxy.key import load_key
@@ -69,6 +71,7 @@ class Context(msgspec.Struct, kw_only=True):
     breakpoints: Breakpoints | None
     live: Live
     later: Later
+    answers: ResponseCache | None
     destinations: dict[int, Destination]
     tasks: set["asyncio.Task[Any]"]
 
@@ -120,9 +123,11 @@ async def open_context(settings: Settings) -> Context:
         breakpoints=Breakpoints(prices, estimator) if settings.breakpoints == "auto" else None,
         live=Live(),
         later=Later(),
+        answers=None,
         destinations={row.port or settings.port: open_destination(row) for row in backend_settings(settings)},
         tasks=set(),
     )
+    ctx.answers = open_answers(settings, key, ctx.state)
     await ctx.outbox.start()
     await ctx.state.start()
     for destination in ctx.destinations.values():
@@ -139,6 +144,8 @@ async def close_context(ctx: Context, timeout_s: float) -> None:
     await ctx.outbox.drain(timeout_s / 2)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_s / 4):
+            if ctx.answers is not None:
+                await ctx.answers.close()
             await ctx.state.close()
     for destination in ctx.destinations.values():
         await destination.upstream.close()

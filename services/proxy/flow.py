@@ -104,6 +104,18 @@ class Measured(msgspec.Struct, kw_only=True, gc=False):
     written_1h: int | None = None
 
 
+class Cached(msgspec.Struct, kw_only=True, gc=False):
+    """What the response cache said of a request: `verdict` as in the header.
+
+    Where it answered: the id of the request that the backend had answered, and what that had taken.
+    """
+
+    verdict: str
+    answered_by: str | None = None
+    saved_tokens: int | None = None
+    saved_ms: float | None = None
+
+
 class Flow(msgspec.Struct, kw_only=True):
     """A request from its first byte to its row. Instants are `time.perf_counter` seconds.
 
@@ -140,4 +152,5 @@ class Flow(msgspec.Struct, kw_only=True):
     http_status: int | None = None
     error: str | None = None
     fixes: list[str] = []
+    cached: Cached | None = None
     phase: str = "queued"

@@ -26,18 +26,24 @@ INLINE_BYTES = 256 << 10
 async def understand(flow: Flow, body: bytes, ctx: Context) -> None:
     """Read, identify, place: fills the flow as far as the body allows."""
     try:
-        if flow.dialect is not None:
-            flow.prompt = await _read(flow.dialect, body, flow.backend.name, ctx)
-        flow.identity = identify(flow.headers, flow.prompt, ctx.key, ctx.settings.tenant_header)
+        if flow.identity is None:
+            await recognise(flow, body, ctx)
         if flow.prompt is None:
             return
         await place(flow, ctx)
         foresee(flow, ctx)
-    except UnparsedError:
-        flow.error = "unparsed"
-        flow.identity = identify(flow.headers, None, ctx.key, ctx.settings.tenant_header)
     except Exception as error:  # noqa: BLE001 see above
         report("reading a request", error)
+
+
+async def recognise(flow: Flow, body: bytes, ctx: Context) -> None:
+    """Read and identify; all of `understand` that does not wait for anybody."""
+    try:
+        if flow.dialect is not None:
+            flow.prompt = await _read(flow.dialect, body, flow.backend.name, ctx)
+    except UnparsedError:
+        flow.error = "unparsed"
+    flow.identity = identify(flow.headers, flow.prompt, ctx.key, ctx.settings.tenant_header)
 
 
 async def fix(flow: Flow, body: bytes, ctx: Context) -> bytes:
@@ -86,8 +92,8 @@ def afterwards(flow: Flow, ctx: Context) -> None:
 def remember(flow: Flow, ctx: Context) -> None:
     """Leave in the shared state what became of a request; a large one is marked in a thread first."""
     prompt = flow.prompt
-    if prompt is None or flow.identity is None:
-        return
+    if prompt is None or flow.identity is None or (flow.cached and flow.cached.answered_by):
+        return  # of what the response cache answered, the engine knows nothing
     if prompt.request_bytes > INLINE_BYTES:
         ctx.spawn(_remember_large(flow, ctx))
         return

@@ -8,7 +8,7 @@ from typing import Any
 
 from services.proxy.dialects import kind_of
 from services.proxy.endpoint import endpoint_of
-from services.proxy.flow import Cause, Flow, Verdict
+from services.proxy.flow import Cached, Cause, Flow, Verdict
 from services.proxy.prompt import Prompt
 from services.proxy.settling.fresh import new_chunks
 from services.record import Record
@@ -65,6 +65,8 @@ def record_of(flow: Flow) -> Record:
         _add_verdict(record, flow.verdict)
         record.new_chunks = new_chunks(flow)
     _add_answer(record, flow)
+    if flow.cached is not None:
+        _add_cached(record, flow.cached)
     return record
 
 
@@ -154,6 +156,11 @@ def _add_answer(record: Record, flow: Flow) -> None:
         record.cached_source, record.cached_field = measured.source, measured.field
         record.cached_confidence, record.completion_tokens = measured.confidence, measured.completion_tokens
         record.load_ms, record.prefill_ms = measured.load_ms, measured.prefill_ms
+
+
+def _add_cached(record: Record, cached: Cached) -> None:
+    record.response_cache, record.answered_by = cached.verdict, cached.answered_by
+    record.saved_tokens, record.saved_ms = cached.saved_tokens, cached.saved_ms
 
 
 def _word(reason: str | None) -> str | None:

@@ -14,15 +14,21 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 class Departure:
     """Calls `left` once when the client goes before `ended` is set."""
 
-    __slots__ = ("_left", "_pending", "_receive", "ended")
+    __slots__ = ("_left", "_pending", "_receive", "_watching", "ended")
 
     def __init__(self, receive: Receive, left: Callable[[], None]) -> None:
         self._receive, self._left = receive, left
         self._pending: Any = None
+        self._watching = False
         self.ended = False
 
     def watch(self) -> None:
-        """Start watching; the request's body must have been read, or be without one."""
+        """Start watching, once; the request's body must have been read, or be without one."""
+        if not self._watching:
+            self._watching = True
+            self._listen()
+
+    def _listen(self) -> None:
         pending: Any = self._receive()
         if not hasattr(pending, "add_done_callback"):  # a coroutine, or granian's already finished answer
             pending = self._pending = asyncio.ensure_future(_await(pending))
@@ -44,7 +50,7 @@ class Departure:
             self.ended = True
             self._left()
         else:
-            self.watch()
+            self._listen()
 
 
 def _nothing() -> None:

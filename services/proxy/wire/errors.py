@@ -45,6 +45,11 @@ def stalled(seconds: float) -> RefusedError:
     return RefusedError(408, "upload_stalled", text)
 
 
+def not_cached() -> RefusedError:
+    """The client takes nothing else than a cached answer, and there is none."""
+    return RefusedError(504, "not_cached", "No cached answer, and the request asks for nothing else.")
+
+
 def stopping() -> RefusedError:
     """The proxy was told to stop while the request waited for its answer."""
     return RefusedError(503, "proxy_stopped", "MetalAnchor is stopping.", "proxy_stopped")

@@ -15,8 +15,10 @@ from services.proxy.flow import Flow
 from services.proxy.outbox.copies import copy_of
 from services.proxy.steps import afterwards, at_once, conclude, fix, remember, report, understand
 from services.proxy.upstream.base import Exchange, RequestHead, Response, UpstreamError
+from services.proxy.answers.cache import ResponseCache, Ticket
 from services.proxy.wire import body as bodies
 from services.proxy.wire import errors
+from services.proxy.wire.cached import consult, let_go, store
 from services.proxy.wire.departure import Departure, Receive
 from services.proxy.wire.entry import Scope, enter, leave
 from services.proxy.wire.errors import BrokenAnswerError, RefusedError
@@ -47,6 +49,7 @@ class Passage:
         self._body_bytes = 0
         self._unfixed: bytes | None = None
         self._settled = False
+        self._ticket: Ticket | None = None
 
     async def run(self) -> None:
         """Carry the request through; returns when its row is on its way."""
@@ -88,6 +91,8 @@ class Passage:
             )
             flow.body_at = time.perf_counter()
             self._body_bytes, self._body_read = len(body), True
+            if ctx.answers is not None and analysed and await self._from_cache(ctx.answers, body):
+                return
             if ctx.outbox.copies is not None and analysed:
                 self._relay.copy = copy_of(flow, body, self._scope["query_string"])
             if ctx.breakpoints is not None and ctx.breakpoints.applies(flow):
@@ -102,6 +107,8 @@ class Passage:
             await self._open(self._upload(length), None)
         flow.phase = "prefill"
         await self._answer()
+        if ctx.answers is not None and self._ticket is not None:
+            store(ctx.answers, ctx, flow, self._ticket)
 
     async def _fix_and_open(self, body: bytes) -> None:
         """Write the request with what a fix puts in, which has to be known first."""
@@ -110,6 +117,16 @@ class Passage:
         fixed = await fix(self.flow, body, self._ctx)
         self._unfixed = body if self.flow.fixes else None
         await self._open(fixed, len(fixed))
+
+    async def _from_cache(self, cache: ResponseCache, body: bytes) -> bool:
+        """Whether the response cache answered; else the backend's answer is listened to, to be stored."""
+        self._departure.watch()
+        query = self._scope["query_string"]
+        self._ticket = ticket = await consult(cache, self._ctx, self.flow, body, query, self._relay)
+        if ticket is not None and ticket.flight is not None:
+            self._relay.flight = ticket.flight
+            ticket.flight.end = self._give_up
+        return ticket is None
 
     def _admit(self) -> None:
         """Let the request in, without the proxy's own token."""
@@ -180,6 +197,10 @@ class Passage:
     def _status(self) -> str:
         """What became of an answer that was relayed to its end."""
         flow = self.flow
+        if flow.cached is not None and flow.cached.answered_by is not None:
+            return "response_cache"
+        if self._ticket is not None and self._ticket.deserted:
+            return "client_cancelled"
         if flow.http_status is not None and flow.http_status >= 400:
             return "upstream_error"
         outcome = flow.outcome
@@ -227,6 +248,13 @@ class Passage:
             await self._exchange.abort()
 
     def _client_left(self) -> None:
+        flight = self._ticket.flight if self._ticket is not None else None
+        if flight is not None and flight.passengers:
+            flight.deserted = True
+            return
+        self._give_up()
+
+    def _give_up(self) -> None:
         self._underway.end("client_cancelled")
 
     def _conclude(self) -> None:
@@ -240,6 +268,8 @@ class Passage:
         if flow.ended_at is not None:
             return
         self._departure.ended = True
+        if ctx.answers is not None:
+            let_go(ctx.answers, flow, self._ticket)
         flow.ended_at, flow.phase = time.perf_counter(), "ended"
         self._relay.close()
         if ctx.outbox.copies is not None and self._relay.copy is not None:

@@ -100,7 +100,8 @@ def added_headers(flow: Flow, *, complete: bool) -> Headers:
     if flow.fixes:
         out.append((b"x-metalanchor-fix", ",".join(flow.fixes).encode()))
     if flow.prompt is not None and flow.prompt.kind == "generation":
-        out.append((b"x-metalanchor-cache", b"bypass:off"))
+        cached = flow.cached.verdict.encode() if flow.cached is not None else b"bypass:off"
+        out.append((b"x-metalanchor-cache", cached))
     return out
 
 

@@ -10,12 +10,14 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from services.proxy.answers.flights import Flight
+from services.proxy.answers.recorder import Recorder
 from services.proxy.dialects.base import Tap
 from services.proxy.flow import Flow
 from services.proxy.outbox.copies import Copy, Listening
 from services.proxy.upstream.base import Response, UpstreamError
 from services.proxy.wire.errors import BrokenAnswerError
-from services.proxy.wire.headers import added_headers, relayed_headers, value_of
+from services.proxy.wire.headers import Headers, added_headers, relayed_headers, value_of
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -40,6 +42,21 @@ class Relay:
         self._held = b""
         self.started = False
         self.copy: Copy | None = None
+        self.flight: Flight | None = None
+
+    async def replay(self, headers: Headers, pieces: list[bytes], *, whole: bool) -> None:
+        """Send an answer of the response cache; one that is no stream as a whole."""
+        self._flow.http_status, self._flow.phase = 200, "stream"
+        headers = [*headers, *added_headers(self._flow, complete=True)]
+        if whole:
+            headers.append((b"content-length", b"%d" % sum(map(len, pieces))))
+        self.started = True
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        self._flow.relayed_at = time.perf_counter()
+        for piece in [b"".join(pieces)] if whole else pieces:
+            await self._send({"type": "http.response.body", "body": piece, "more_body": not whole})
+        if not whole:
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def pass_on(self, response: Response, *, bodiless: bool) -> None:
         """Relay head and body. Raises `BrokenAnswerError` where the backend's answer breaks off."""
@@ -78,11 +95,13 @@ class Relay:
         lowered = [(name.lower(), value) for name, value in response.headers]
         kind = value_of(lowered, b"content-type") or b""
         encoding = value_of(lowered, b"content-encoding") or b""
-        tap = flow.dialect.tap(flow.prompt, kind.decode("latin-1"), encoding.decode("latin-1"))
+        tap: Tap = flow.dialect.tap(flow.prompt, kind.decode("latin-1"), encoding.decode("latin-1"))
         flow.outcome = tap.outcome
         if self.copy is not None:
             self.copy.encoding = encoding.decode("latin-1")
             tap = Listening(tap, self.copy)
+        if self.flight is not None:
+            tap = self.flight.recorder = Recorder(tap, encoding.decode("latin-1"), lowered)
         return tap
 
     async def _hold(self, response: Response) -> None:

@@ -7,7 +7,7 @@ import pytest
 from services.proxy.answers.base import Selector
 from services.proxy.answers.store import BASE, RedisStore
 from services.proxy.state.line import Line
-from tests.proxy.answers.conftest import SECRET, key, make_answer
+from tests.proxy.answers.conftest import key, make_answer
 
 pytestmark = pytest.mark.process
 
