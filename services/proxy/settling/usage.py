@@ -70,7 +70,7 @@ class _Told:
         number = self._reported.get(field)
         if self._trust_start and (number is None or self._cumulative):
             start = self._reported.get(f"message_start.{field}")
-            number = start if number is None else max(number, start or 0.0)
+            number = start if number is None else number if start is None else max(number, start)
         return int(number) if number is not None and number >= 0 and number == int(number) else None
 
     def exact(self, field: str) -> float | None:
