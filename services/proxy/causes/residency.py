@@ -118,13 +118,16 @@ def _last_served(scene: Scene) -> Past | None:
 
 def unloaded(scene: Scene) -> Cause | None:
     """The model left memory since its last call: idle for longer than it was kept, or told to go."""
-    if _reused(scene) or not scene.model_runs:
+    if _reused(scene):
+        return None
+    restart = restarted(scene)
+    asleep = restart is not None and restart.evidence == "asleep"
+    if not asleep and (not _loads(scene) or _was_ready(scene)):
+        return None
+    if not scene.model_runs:
         return None
     gap_s = max(0.0, (scene.at - scene.model_runs[-1].ended) / 1e3)
-    asleep = restarted(scene)
-    if asleep is not None and asleep.evidence == "asleep":
-        return _unload("idle_timeout", gap_s, None, None)
-    return _let_go(scene, gap_s) if _loads(scene) and not _was_ready(scene) else None
+    return _unload("idle_timeout", gap_s, None, None) if asleep else _let_go(scene, gap_s)
 
 
 def _let_go(scene: Scene, gap_s: float) -> Cause | None:

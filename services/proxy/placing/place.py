@@ -69,12 +69,23 @@ async def place(flow: Flow, parts: Parts) -> None:
     if prompt is None or flow.identity is None or flow.dialect is None:
         return
     query = flow.query = query_of(flow, parts.settings, parts.estimator)
-    flow.sighting = await parts.state.place(query)
+    early: list[tuple[Sighting, Verdict]] = []
+
+    def decide_early(own: Sighting) -> None:
+        """The shared state is on its way and seldom knows more than this process."""
+        early.append((own, decide(prompt, query, own, parts.texts, parts.estimator)))
+
+    if query.node is not None:
+        parts.texts.put(prompt, flow.dialect)
+        parts.texts.watch(asyncio.get_running_loop())
+    small = query.node is not None and prompt.request_bytes <= INLINE_BYTES
+    flow.sighting = await parts.state.place(query, decide_early if small else None)
     if query.node is None:
         return
-    parts.texts.put(prompt, flow.dialect)
-    parts.texts.watch(asyncio.get_running_loop())
-    verdict = await _decided(prompt, query, flow.sighting, parts)
+    if early and early[0][0] is flow.sighting:
+        verdict = early[0][1]
+    else:
+        verdict = await _decided(prompt, query, flow.sighting, parts)
     if verdict.parent and any(breaker.precision > 1 for breaker in verdict.breakers):
         marks = await parts.state.marks(verdict.parent.node.id)
         if marks is not None:

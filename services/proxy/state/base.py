@@ -6,6 +6,7 @@ store is dumb on purpose: it indexes and returns; which lineage a request contin
 (`place.py`), so the two implementations cannot drift apart. Nothing here is prompt text.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -167,8 +168,12 @@ class Overview(msgspec.Struct, kw_only=True):
 class State(Protocol):
     """The shared state; every method keeps its time budget and never raises."""
 
-    async def place(self, query: Query) -> Sighting:
-        """Look up and register a request, atomically."""
+    async def place(self, query: Query, meanwhile: Callable[[Sighting], None] | None = None) -> Sighting:
+        """Look up and register a request, atomically.
+
+        `meanwhile` may be called with what this process knows while the store is at it. Where the store knows
+        no more, that very sighting is the result.
+        """
 
     def adopt(self, node: Node) -> None:
         """Store the lineage that the pure code decided for a registered node."""

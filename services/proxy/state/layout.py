@@ -31,6 +31,8 @@ _settled = msgspec.msgpack.Decoder(Settled).decode
 _marks = msgspec.msgpack.Decoder(Marks).decode
 _TTL_MS = limits.TTL_S * 1000
 ID = 36  # characters of a request id
+PROCESS = 4  # bytes by which a process tells its own events from those of others
+_HEAD = 1 + PROCESS
 
 Event = Call | Settled | tuple[str, str]
 
@@ -45,8 +47,8 @@ def node_key(request_id: str) -> bytes:
     return BASE + b"n:" + request_id.encode()
 
 
-def place(query: Query, max_bytes: int, cursor: int = 0, known: str = "") -> list[Any]:
-    """Arguments of `place`.
+def place(query: Query, me: bytes, max_bytes: int, cursor: int = 0, known: str = "") -> list[Any]:
+    """Arguments of `place` by process `me`.
 
     `cursor` is the number of the last timeline event seen, `known` the joined ids of candidates that need not
     be sent again.
@@ -54,7 +56,7 @@ def place(query: Query, max_bytes: int, cursor: int = 0, known: str = "") -> lis
     node = query.node
     arguments: list[Any] = [
         b"place", query.call.at, _TTL_MS, query.call.id, _name(query.backend), _encode(query.call),
-        limits.EVENTS, cursor,
+        limits.EVENTS, cursor, me,
     ]  # fmt: skip
     if node is None:
         return [*arguments, b""]
@@ -99,25 +101,25 @@ def answer(reply: Sequence[Any]) -> Answer:
 def _event(raw: bytes) -> Event:
     """A call, what became of one, or (request id, lineage)."""
     if raw[:1] == b"c":
-        return _call(raw[1:])
+        return _call(raw[_HEAD:])
     if raw[:1] == b"s":
-        return _settled(raw[1:])
-    return raw[1 : 1 + ID].decode(), raw[1 + ID :].decode()
+        return _settled(raw[_HEAD:])
+    return raw[_HEAD : _HEAD + ID].decode(), raw[_HEAD + ID :].decode()
 
 
-def adopt(node: Node, backend: str) -> list[Any]:
+def adopt(node: Node, me: bytes, backend: str) -> list[Any]:
     """Arguments of `adopt`."""
     return [
         b"adopt", node.id, _encode(node), node.lineage, _name(backend), node.at, limits.PER_LINEAGE, _TTL_MS,
-        limits.EVENTS,
+        limits.EVENTS, me,
     ]  # fmt: skip
 
 
-def settle(query: Query, settled: Settled, marks: Marks | None, max_bytes: int) -> list[Any]:
+def settle(query: Query, me: bytes, settled: Settled, marks: Marks | None, max_bytes: int) -> list[Any]:
     """Arguments of `settle`."""
     return [
         b"settle", settled.id, _name(query.backend), _encode(settled), _encode(marks) if marks else b"",
-        limits.MARKED_PER_LINEAGE, limits.nodes(max_bytes), limits.EVENTS, _TTL_MS,
+        limits.MARKED_PER_LINEAGE, limits.nodes(max_bytes), limits.EVENTS, _TTL_MS, me,
     ]  # fmt: skip
 
 

@@ -23,10 +23,10 @@ _pack = cast("Callable[[tuple[Word, ...]], bytes]", hiredis.pack_command)
 
 # A connection that is silent for so long is closed: nobody waits for it by then.
 SILENT_S = 1.0
-# Commands that nobody waits for leave with the next one, or after this time, while no other process is there
+# Commands that nobody waits for are put together and leave after this time, while no other process is there
 # to read what they write: being woken for their replies alone took a twelfth of a request's time.
 GATHER_S = 0.005
-GATHER_BYTES = 64 << 10
+GATHER_MOST = 64
 
 
 class Link(asyncio.Protocol):
@@ -46,8 +46,7 @@ class Link(asyncio.Protocol):
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._watch: asyncio.TimerHandle | None = None
         self._heard = False
-        self._held: list[bytes] = []
-        self._held_bytes = 0
+        self._told: list[Callable[[], tuple[Word, ...]]] = []
         self._flush: asyncio.Handle | None = None
         self.hurried = False
         self._fd = -1
@@ -82,27 +81,23 @@ class Link(asyncio.Protocol):
             answer.set_result(None)
             return answer
         self._put(words, answer)
-        self._held.append(_pack(words))
-        self._write()
+        self._write(_pack(words))
         return answer
 
-    def tell(self, *words: Word) -> None:
-        """Send a command whose reply nobody waits for."""
+    def tell(self, words: Callable[[], tuple[Word, ...]]) -> None:
+        """Send a command whose reply nobody waits for; it may be overtaken, and is made when it leaves."""
         if self.reason is not None:
             return
-        self._put(words, None)
-        packed = _pack(words)
-        self._held.append(packed)
-        self._held_bytes += len(packed)
-        if self._held_bytes > GATHER_BYTES:
-            self._write()
+        self._told.append(words)
+        if len(self._told) >= GATHER_MOST:
+            self._say()
         elif self._flush is None:
             later = self._loop.call_later
-            self._flush = self._loop.call_soon(self._write) if self.hurried else later(GATHER_S, self._write)
+            self._flush = self._loop.call_soon(self._say) if self.hurried else later(GATHER_S, self._say)
 
     async def written(self, timeout_s: float) -> None:
         """Wait until every command so far has its reply, or for so long."""
-        self._write()
+        self._say()
         if self._waiting and self.reason is None:
             self._written = self._written or self._loop.create_future()
             await asyncio.wait((self._written,), timeout=timeout_s)
@@ -111,7 +106,7 @@ class Link(asyncio.Protocol):
         """Close; what was written still leaves, and whoever waits goes on without a reply."""
         if self.reason is not None:
             return
-        self._write()
+        self._say()
         self.reason = reason
         if self._watch is not None:
             self._watch.cancel()
@@ -177,16 +172,21 @@ class Link(asyncio.Protocol):
         encrypted = self._transport.get_extra_info("sslcontext") is not None
         self._fd = -1 if encrypted or sock is None else sock.fileno()
 
-    def _write(self) -> None:
-        """Write what is held; past the transport, which would wait for the loop to turn."""
+    def _say(self) -> None:
+        """Write what nobody waits for."""
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
-        if not self._held or self.reason is not None:
+        told, self._told = self._told, []
+        if not told or self.reason is not None:
             return
-        data = self._held[0] if len(self._held) == 1 else b"".join(self._held)
-        self._held.clear()
-        self._held_bytes = 0
+        commands = [words() for words in told]
+        for command in commands:
+            self._put(command, None)
+        self._write(b"".join([_pack(command) for command in commands]))
+
+    def _write(self, data: bytes) -> None:
+        """Write past the transport, which would wait for the loop to turn."""
         if self._fd >= 0 and not self._transport.is_closing() and not self._transport.get_write_buffer_size():
             with contextlib.suppress(OSError):  # full: the transport waits; broken: it reports the same
                 data = data[os.write(self._fd, data) :]
@@ -217,8 +217,7 @@ class Link(asyncio.Protocol):
         if code == "NOSCRIPT" and words[0] == b"EVALSHA":
             again = (b"EVAL", self._scripts[str(words[1])], *words[2:])
             self._put(again, answer)
-            self._held.append(_pack(again))
-            self._write()
+            self._write(_pack(again))
             return
         if answer is not None and not answer.done():
             answer.set_result(None)

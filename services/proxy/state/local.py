@@ -5,6 +5,7 @@ same from either. Everything is in the order of arrival; what is oldest goes fir
 """
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -49,8 +50,9 @@ class LocalState:
         self._exact: OrderedDict[tuple[str, str, str], int] = OrderedDict()
         self._timelines: dict[str, Timeline] = {}
 
-    async def place(self, query: Query) -> Sighting:
-        """Look up and register a request."""
+    async def place(self, query: Query, meanwhile: Callable[[Sighting], None] | None = None) -> Sighting:
+        """Look up and register a request; there is nothing to do meanwhile."""
+        del meanwhile
         node = query.node
         timeline = self.timeline(query.backend)
         calls = timeline.before(query.call.id)

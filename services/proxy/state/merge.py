@@ -3,6 +3,16 @@
 from services.proxy.state.base import Call, Past, Settled, Sighting
 
 
+def adds_nothing(shared: Sighting, own: Sighting) -> bool:
+    """Whether Redis knows no more than this process; as a rule where no other process is."""
+    return not (
+        shared.candidates
+        or (shared.system_seen and not own.system_seen)
+        or (shared.tools_seen and not own.tools_seen)
+        or (shared.exact_seen and not own.exact_seen)
+    )
+
+
 def merge(shared: Sighting, own: Sighting, calls: list[tuple[Call, Settled | None]]) -> Sighting:
     """Both sightings as one. `shared` holds only candidates that `own` does not."""
     candidates = own.candidates

@@ -3,7 +3,10 @@
 Every call goes to this process's own memory too, and its answer stands in when Redis does not answer in time.
 """
 
+import secrets
 import time
+from collections.abc import Callable
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -16,7 +19,7 @@ from services.proxy.state.breaker import Breaker
 from services.proxy.state.line import BUDGET_S, Line
 from services.proxy.state.link import SILENT_S, Link
 from services.proxy.state.local import LocalState
-from services.proxy.state.merge import merge
+from services.proxy.state.merge import adds_nothing, merge
 
 MARKS_BUDGET_S = 0.01
 STRANGER_S = 86_400
@@ -30,6 +33,7 @@ class RedisState:
         self.line = Line(url, self._sign)
         self._name = fingerprint(key)
         self._strangers: list[str] = []
+        self._me = secrets.token_bytes(layout.PROCESS)
         self._sha = self.line.script(files(__package__).joinpath("script.lua").read_bytes())
 
     @property
@@ -49,20 +53,25 @@ class RedisState:
         """Finish pending writes within a second and let go of connections."""
         await self.line.close()
 
-    async def place(self, query: Query) -> Sighting:
+    async def place(self, query: Query, meanwhile: Callable[[Sighting], None] | None = None) -> Sighting:
         """Look up and register a request, atomically."""
         own = await self.local.place(query)
         link = self._link
         if link is None:
             return own
         timeline = self.local.timeline(query.backend)
-        known = "".join([past.node.id for past in own.candidates if past.node.lineage])
-        arguments = layout.place(query, self.local.max_bytes, timeline.cursor, known)
-        reply = await self.line.within(BUDGET_S, link.ask(*self._run(arguments)))
+        known = "".join([past.node.id for past in own.candidates])
+        arguments = layout.place(query, self._me, self.local.max_bytes, timeline.cursor, known)
+        asked = link.ask(*self._run(arguments))
+        if meanwhile is not None:
+            meanwhile(own)
+        reply = await self.line.within(BUDGET_S, asked)
         if reply is None:
             return own
         answer = layout.answer(reply)
         link.hurried |= timeline.catch_up(answer.events, answer.cursor)
+        if not answer.events and adds_nothing(answer.sighting, own):
+            return own
         return merge(answer.sighting, own, timeline.before(query.call.id))
 
     def adopt(self, node: Node) -> None:
@@ -70,12 +79,12 @@ class RedisState:
         backend = self.local.backend_of(node.id)
         self.local.adopt(node)
         if backend is not None:
-            self._later(layout.adopt(node, backend))
+            self._later(partial(layout.adopt, node, self._me, backend))
 
     def settle(self, query: Query, settled: Settled, marks: Marks | None) -> None:
         """Add what became of a request; Redis follows in the background."""
         self.local.settle(query, settled, marks)
-        self._later(layout.settle(query, settled, marks, self.local.max_bytes))
+        self._later(partial(layout.settle, query, self._me, settled, marks, self.local.max_bytes))
 
     async def marks(self, request_id: str) -> Marks | None:
         """The block digests of an earlier request, if they are still there."""
@@ -107,9 +116,9 @@ class RedisState:
             )
         return shown
 
-    def _later(self, arguments: list[Any]) -> None:
+    def _later(self, arguments: Callable[[], list[Any]]) -> None:
         if self._link is not None:
-            self._link.tell(*self._run(arguments))
+            self._link.tell(lambda: self._run(arguments()))
 
     def _run(self, arguments: list[Any]) -> tuple[Any, ...]:
         """A call of the script."""
@@ -118,7 +127,7 @@ class RedisState:
     async def _sign(self, link: Link) -> None:
         """Leave this installation's name, and see which others have been here within a day."""
         now = int(time.time())
-        link.tell(b"HSET", layout.INSTALLATIONS, self._name, now)
+        link.tell(lambda: (b"HSET", layout.INSTALLATIONS, self._name, now))
         there = await link.ask(b"HGETALL", layout.INSTALLATIONS)
         if there is None:
             raise RedisError(link.reason)

@@ -6,8 +6,9 @@
 --   l:<lineage>   list of ids, newest first         lineages   zset of lineages by last request
 --   p:<digest>    hash of a shared part             parts      zset of part keys by last request
 --   x             zset of request chains            lru, sz    zset of ids by arrival, hash of their bytes
---   e:<backend>   list of timeline events, newest first; es:<backend> their number so far. An event is one letter
---                 and its payload: c call, l id and lineage, s settled. Readers say which number they have seen.
+--   v:<backend>   list of timeline events, newest first; vs:<backend> their number so far. An event is one letter,
+--                 four bytes for the process it comes from, and its payload: c call, l id and lineage, s settled.
+--                 Readers say which number they have seen, and are told what came from other processes.
 --   bytes         estimated bytes of all nodes      swept      when old entries were last looked for
 --
 -- KEYS[1] is the common prefix; ARGV[1] names the operation; the rest is read below.
@@ -76,7 +77,7 @@ local function see(part, now, ttl, cap, agent, meta)
 end
 
 local function log(backend, event, keep, ttl)
-  local list, number = base .. 'e:' .. backend, base .. 'es:' .. backend
+  local list, number = base .. 'v:' .. backend, base .. 'vs:' .. backend
   call('LPUSH', list, event)
   call('LTRIM', list, 0, keep - 1)
   call('PEXPIRE', list, ttl)
@@ -87,19 +88,22 @@ end
 
 if op == 'place' then
   local now, ttl, id, backend, packed, keep = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
-  local at, key = log(backend, 'c' .. packed, keep, ttl), base .. 'n:' .. id
+  local me = ARGV[9]
+  local at, key = log(backend, 'c' .. me .. packed, keep, ttl), base .. 'n:' .. id
   local missed, events = at - tonumber(ARGV[8]), {}
   if missed > 1 or missed < 1 then
     if missed < 1 or missed > keep then missed = keep end
-    events = call('LRANGE', base .. 'e:' .. backend, 1, missed - 1)
+    for _, event in ipairs(call('LRANGE', base .. 'v:' .. backend, 1, missed - 1)) do
+      if string.sub(event, 2, 5) ~= me then events[#events + 1] = event end
+    end
   end
-  local node = ARGV[9]
+  local node = ARGV[10]
   if node == '' then return {0, 0, 0, {}, at, events} end
-  local chain, agent, part_cap, chain_cap, node_cap = ARGV[10], ARGV[11], tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14])
-  local cost, name, model, theirs = tonumber(ARGV[15]), ARGV[16], ARGV[17], ARGV[18]
-  local parts, indices = tonumber(ARGV[19]), tonumber(ARGV[20])
+  local chain, agent, part_cap, chain_cap, node_cap = ARGV[11], ARGV[12], tonumber(ARGV[13]), tonumber(ARGV[14]), tonumber(ARGV[15])
+  local cost, name, model, theirs = tonumber(ARGV[16]), ARGV[17], ARGV[18], ARGV[19]
+  local parts, indices = tonumber(ARGV[20]), tonumber(ARGV[21])
   sweep(now, ttl)
-  local arg, seen = 21, {}
+  local arg, seen = 22, {}
   for _ = 1, parts do
     seen[ARGV[arg]] = see(ARGV[arg + 1], now, ttl, part_cap, agent, ARGV[arg + 2])
     arg = arg + 3
@@ -143,7 +147,7 @@ end
 
 if op == 'adopt' then
   local id, node, lineage, backend, at, keep, ttl = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-  log(backend, 'l' .. id .. lineage, tonumber(ARGV[9]), ttl)
+  log(backend, 'l' .. ARGV[10] .. id .. lineage, tonumber(ARGV[9]), ttl)
   local key, list = base .. 'n:' .. id, base .. 'l:' .. lineage
   if call('EXISTS', key) == 0 then return 0 end
   local before = call('HGET', key, 'l')
@@ -159,7 +163,7 @@ end
 if op == 'settle' then
   local id, backend, settled, marks, marked, cap = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
   local key = base .. 'n:' .. id
-  log(backend, 's' .. settled, tonumber(ARGV[8]), tonumber(ARGV[9]))
+  log(backend, 's' .. ARGV[10] .. settled, tonumber(ARGV[8]), tonumber(ARGV[9]))
   if call('EXISTS', key) == 0 then return 0 end
   weigh(id, #settled - call('HSTRLEN', key, 's'))
   call('HSET', key, 's', settled)

@@ -56,11 +56,11 @@ def test_redis_stays_under_the_cap_by_its_own_count_and_keeps_every_lineage(valk
     for number in range(TURNS):
         for n in range(LINEAGES):
             query = turn(n, number)
-            script(keys=[layout.BASE], args=layout.place(query, cap))
+            script(keys=[layout.BASE], args=layout.place(query, b"self", cap))
             lineages[n] = lineages[n] or query.node.id
             node = msgspec.structs.replace(query.node, lineage=lineages[n])
-            script(keys=[layout.BASE], args=layout.adopt(node, "engine:1"))
-            script(keys=[layout.BASE], args=layout.settle(query, settled(query), MARKS, cap))
+            script(keys=[layout.BASE], args=layout.adopt(node, b"self", "engine:1"))
+            script(keys=[layout.BASE], args=layout.settle(query, b"self", settled(query), MARKS, cap))
     used = client.info("memory")["used_memory_dataset"] - empty
     counted = int(client.get(layout.BASE + b"bytes"))
     reply = script(keys=[layout.BASE], args=[b"overview", 2 * LINEAGES])

@@ -1,5 +1,7 @@
 """What either state promises: the same tests run against Redis and against the in-process twin."""
 
+import secrets
+
 import msgspec
 import pytest
 
@@ -13,9 +15,10 @@ DAY = 86_400_000
 
 
 class Alone(RedisState):
-    """Redis without this process's own memory, so that only what Redis says is seen."""
+    """Redis without this process's own memory, so that only what it tells other processes is seen."""
 
     async def place(self, query):
+        self._me = secrets.token_bytes(len(self._me))
         own, self.local = self.local, LocalState(self.local.max_bytes)
         try:
             return await super().place(query)
