@@ -40,6 +40,16 @@ class BackendSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     port: int | None = None
 
 
+class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One ``[[cache_rule]]`` table: how long answers to questions with one of these words stay true.
+
+    `ttl` in seconds; 0 never keeps one, below 0 overrules the built-in list of words about now.
+    """
+
+    words: tuple[str, ...]
+    ttl: float = 0.0
+
+
 def _data_dir() -> str:
     return platformdirs.user_data_dir("metalanchor", appauthor=False)
 
@@ -73,6 +83,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     response_cache_ttl: int = 24 * 3600
     response_cache_max_bytes: int = 256 << 20
     response_cache_single_flight: bool = False
+    cache_rule: tuple[CacheRule, ...] = ()
+    embeddings_url: str | None = None
+    embeddings_model: str | None = None
+    aliases_url: str | None = None
+    aliases_model: str | None = None
     sample_interval_s: float = 30.0
     alarm_hit_rate: float | None = None
     prices: str | None = None
@@ -98,8 +113,9 @@ class Sourced(msgspec.Struct, frozen=True):
 
 
 SECRET = frozenset({"token"})
-ADDRESSES = frozenset({"redis_url", "database_url", "backend_url"})  # may carry a password
-FILE_ONLY = frozenset({"backend"})  # tables have no shape in an environment variable
+# They may carry a password.
+ADDRESSES = frozenset({"redis_url", "database_url", "backend_url", "embeddings_url", "aliases_url"})
+FILE_ONLY = frozenset({"backend", "cache_rule"})  # tables have no shape in an environment variable
 LOWEST = {
     "response_cache_ttl": 1, "response_cache_max_bytes": 1 << 20,
     "port": 0, "workers": 1, "max_body": 1, "text_ttl": 1, "retention_days": 1, "spool_max_bytes": 0,
@@ -132,6 +148,11 @@ HELP: dict[str, str] = {
     "response_cache_ttl": "Seconds a cached answer is given again.",
     "response_cache_max_bytes": "Cap on cached answers in Redis; the least recently used go first.",
     "response_cache_single_flight": "Whether equal requests under way share one call of the backend.",
+    "cache_rule": "How long answers to questions with certain words stay true: words, ttl (file only).",
+    "embeddings_url": "Server of OpenAI's or Ollama's embeddings; else the `semantic` extra's model.",
+    "embeddings_model": "Model asked for embeddings at `embeddings_url`.",
+    "aliases_url": "OpenAI-shaped server whose model compares near misses when idle; else none are learned.",
+    "aliases_model": "Model that compares near misses.",
     "sample_interval_s": "Seconds between two samples of the configured backends' own counters; 0 is off.",
     "alarm_hit_rate": "Hit rate of a backend, 0 to 1, below which its alarm metric is 1.",
     "prices": "File with prices of cloud models that come before the built-in ones.",
@@ -171,7 +192,9 @@ def explain(
 def _shown(name: str, value: Any) -> Any:
     if value is None or name not in SECRET | ADDRESSES:
         return (
-            [msgspec.to_builtins(b) | {"url": _masked(b.url)} for b in value] if name == "backend" else value
+            [msgspec.to_builtins(b) | {"url": _masked(b.url)} for b in value]
+            if name == "backend"
+            else msgspec.to_builtins(value)
         )
     return "***" if name in SECRET else _masked(value)
 
@@ -253,7 +276,22 @@ def _check(settings: Settings) -> None:
             f"{_env('host')}={settings.host} is reachable from other machines: "
             f"set {_env('token')}, or use 127.0.0.1."
         )
+    _check_servers(settings)
     _check_backends(settings)
+
+
+def _check_servers(settings: Settings) -> None:
+    """Servers that the cache asks need an address and a model."""
+    for what in ("embeddings", "aliases"):
+        url, model = getattr(settings, f"{what}_url"), getattr(settings, f"{what}_model")
+        if url is not None and not _is_address(url):
+            raise SettingsError(
+                f"{_env(what + '_url')}: {_masked(url)!r} must be http:// or https:// and a host."
+            )
+        if (url is None) != (model is None):
+            raise SettingsError(
+                f"{_env(what + '_url')} and {_env(what + '_model')} are set together or not at all."
+            )
 
 
 def _check_backends(settings: Settings) -> None:

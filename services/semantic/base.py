@@ -1,4 +1,4 @@
-"""What the response cache sees of semantic matching: questions, matches, and the protocol behind which they live.
+"""What the response cache sees of semantic matching: questions, matches, and the protocol behind them.
 
 Pure data. Similarity only proposes which stored question to look at; whether its answer may be given is
 decided by the judge (`judge.py`), and everything besides the question's own words has to be equal already:
@@ -12,7 +12,10 @@ import msgspec
 
 
 class Ruling(msgspec.Struct, frozen=True, gc=False):
-    """The judge's word on two questions: `same`, and the `rule` that decided (``equal`` … or what differs)."""
+    """The judge's word on two questions: `same`, and the `rule` that decided.
+
+    A rule is ``equal``, or names what differs: number, negation, order …
+    """
 
     same: bool
     rule: str
@@ -21,9 +24,9 @@ class Ruling(msgspec.Struct, frozen=True, gc=False):
 class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A question that stands for itself.
 
-    `text` is the user's own words. `group` is a digest (letters, digits, ``-_.``) over all else that can change
-    the answer: scope, namespace, backend, endpoint, model, system prompt, params. Only questions of one group
-    are ever compared.
+    `text` is the user's own words. `group` is a digest (letters, digits, ``-_.``) over all else that can
+    change the answer: scope, namespace, backend, endpoint, model, system prompt, params. Only questions of
+    one group are ever compared.
     """
 
     text: str

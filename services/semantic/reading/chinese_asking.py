@@ -1,0 +1,224 @@
+"""What a Chinese question asks for, and where in it the asking word stands. Pure.
+
+"为什么" may stand anywhere, "谁" may not: who beat whom is in the order. So only the asking words whose place
+says nothing are taken out, and the class of the question keeps them.
+"""
+
+# ruff: noqa: E501 - one pattern a line
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from services.semantic.reading.words import load
+
+_DATA = load("chinese")
+_VERBS = frozenset(_DATA["verbs"].split())
+_PERSONS = tuple(_DATA["persons"].split())
+
+
+class Asked(NamedTuple):
+    """The class of a question, and what it asks about."""
+
+    ask: str
+    text: str
+
+
+_SPELLED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = tuple(
+    (re.compile(pattern), result)
+    for pattern, result in (
+        (r"什么时候|啥时候|啥时|什么时间|几时|多会儿", "何时"),
+        (r"什么地方|啥地方|哪个地方|何处|哪儿", "哪里"),
+        (r"为啥子?|为何|何以", "为什么"),
+        (r"(?:的|是)?(?:出于)?(?:什么|何|啥)(?:原因|缘故)(?:造成|导致|引起|所致)?的?$|的原因(?:是(?:什么|啥)|何在|在哪里?|在于什么)?$", "为什么"),
+        (r"怎么会", "为什么会"),
+        (r"(?:天气|感觉|效果|质量|口碑|味道|情况|服务|环境)(?:怎么样|怎样|如何|咋样)$", lambda f: f.group()[:2] + "状况"),
+        (r"(?:怎么样|怎样|如何|咋样)$", "状况"),
+        (r"(?:应该|应当|应|该|需要|要|得|可以|能够|能)?(?:怎么样|怎么|怎样|如何|咋)(?:样)?(?:才能够|才可以|才能|才|可以|能够|能|正确地?)?(?=.)(?!办)", "怎么"),
+        (r"怎么怎么", "怎么"),
+        (r"^(?:解释|说明|讲解|说说|讲讲)(?=什么是|什么叫|为什么|怎么)", ""),
+        (r"^(?:解释|说明)(.+)的(?:意思|含义)$", r"\1什么意思"),
+        (r"(?<=[\ue000-\uf8ff])(?:这个|这)?(?:词语|词|成语|字|短语|术语)(?=的?(?:是|意思|含义|什么意思))", ""),
+        (r"(?:转换|变换|转化|改|变)(?:成|为)|转为", "转成"),
+        (r"转(?=[a-z])", "转成"),
+        (r"(首都|省会)(?:是|在)(?:哪里|哪座城市|哪个城市|什么|哪)$", r"\1是哪里"),
+        (r"(?:的)?(?:工作|运作|运行)?原理(?:是什么|是啥)?$", "怎么工作"),
+        (r"哪一年|何年|哪个年份", "哪年"),
+        (r"是哪年(.+)的$", r"哪年\1"),
+        (r"哪些|哪几个", "什么"),
+        (r"(?:没法|没办法|不能够)", "无法"),
+        (r"([\u4e00-\u9fff]{2})不了$", r"无法\1"),
+        (r"^(?:导致|造成|引起|引发)(?=.+原因)", ""),
+        (r"(?<![应不])该(?=[喝吃怎做买用选去学带穿送看说写睡交多])", "应该"),
+        (r"^我(?=(?:每天|每周|每月)?应该)(?!.*[你他她])", ""),
+        (r"^(.*?)一天(?=应该|要|该|喝|吃|睡|工作|需要)", r"\1每天"),
+        (r"(?<!哪)一(?:封|份|篇|首|个|段|则|部|款|种|座|位|张|件)(?![半天年月周人])", "一"),
+        (r"(?:应该|应当|该|要)?(?:怎么|咋)办", "怎么办"),
+        (r"(?:应该|该|要)?怎么(?:解决|处理|应对)$", "怎么办"),
+        (r"什么(?:样)?(?:方法|办法|方式)(?:可以|能够|能|来)?", "什么方法"),
+        (r"^(?:有|用|通过)什么方法(?=.)", "怎么"),
+        (r"啥", "什么"),
+        (r"哪一(?=[个种款家部条])", "哪"),
+        (r"有何(?!时)", "有什么"),
+        (r"多长时间|多少时间", "多久"),
+        (r"(?:需要|要|得|会|将)?(?:花费?|用|耗费)?(?:需要|要)?多久", "多久"),
+        (r"有多(?=[高长宽深大重远快])", "多"),
+        (r"多少个", "几个"),
+        (r"(?:一共|总共|共)(?=有)", ""),
+        (r"(?:的)?(?:价格|价钱|售价)(?:是)?(?:多少(?:钱)?|什么|如何)$|(?:要|卖|得|需要|需|值|是)多少钱$", "多少钱"),
+        (r"(?:的)?人口(?:数量|总数|数)?(?:是|有)?多少$|有多少人口$", "人口多少"),
+        (r"(?:的)?高度(?:是)?多少$", "多高"),
+        (r"(?:的)?长度(?:是)?多少$", "多长"),
+        (r"(?:位于|坐落于|处于|是在)哪里$", "在哪里"),
+        (r"是(何时|在哪里|怎么)(.+)的$", r"\1\2"),
+        (r"(何时)(.+)的$", r"\1\2"),
+        (r"(.+)是何时$", r"\1何时"),
+        (r"^谁(?:写|创作|撰写)(?:了|的)?(.+)$", r"\1作者谁"),
+        (r"^(.+?)(?:是|由)谁(?:写|创作|撰写)的?$", r"\1作者谁"),
+        (r"^(?:谁是(.+?)的?作者|(.+?)的?作者是谁)$", lambda f: f"{f[1] or f[2]}作者谁"),
+        (r"^谁是(.+)$", r"\1是谁"),
+        (r"^(?:什么是|什么叫做?|何谓|何为)(.+)$", r"\1是什么"),
+        (r"是什么东西$", "是什么"),
+        (r"(?:的)?(?:意思|含义)是什么$|(?:是|有)?什么(?:意思|含义)$|指的?是什么$|是指什么$", "什么意思"),
+        (r"^(.+?)(?:是|由)谁(发明|发现|创立|建造|设计|导演|提出)的?$", r"谁\2\1"),
+        (r"^谁(发明|发现|创立|建造|设计|导演|提出)了", r"谁\1"),
+        (r"(?:需要|要)(?=.{1,3}多久$)", ""),
+        (r"多少(?=(?:公里|千米|米|厘米|毫米|英里|英尺|公斤|千克|克|斤|磅|升|毫升|小时|分钟|秒|天|年|度|美元|元|人民币|欧元|海里)$)", "几"),
+        (r"(?:等于|是|合|有|约)(?=几(?:公里|千米|米|厘米|毫米|英里|英尺|公斤|千克|克|斤|磅|升|毫升|小时|分钟|秒|美元|元|人民币|欧元|海里)$)", "等于"),
+        (r"^把?([\ue000-\uf8ff].*?)(?:换算|转换|转化|转)(?:成|为)([^\ue000-\uf8ff]+)$", r"\1等于几\2"),
+        (r"^(?:计算|求)(?![机器学助职])([^怎什]+)$", r"\1是多少"),
+        (r"(?:等于|是|得)(?:多少|几)$", "是多少"),
+        (r"^哪个(.+)最(.{1,2})$", r"最\2\1是哪个"),
+        (r"^(.*最.+)是(?:什么|哪个|哪里|哪一个)$", r"\1是哪个"),
+        (r"^(.+?)是谁([^的作]{1,3})的$", r"谁\2\1"),
+        (r"^谁([^了是的]{1,3})了(.+)$", r"谁\1\2"),
+        (r"是不是|是否是", "是Q"),
+        (r"是否", "Q"),
+        (r"可不可以|能不能|能否|可否", "可以Q"),
+        (r"有没有(?=.)", "有Q"),
+        (r"(会|要|对|好|该|用|行|像|需|值|敢|肯|愿)不\1", r"\1Q"),
+    )
+)  # fmt: skip
+_ASKING = "如何|怎么|怎样|怎么样|为什么|为何|为啥|什么|啥|哪里|哪儿|几|多少|何时|什么时候|吗|能|会|可以|是否"
+_OF_ASKING = re.compile(rf"^(?:{_ASKING})[和与跟](?:{_ASKING})")
+_REPAIR = re.compile(r"^修(?![理改复剪正建炼行订饰补图车])")
+_CHOOSE = re.compile(r"^(?:选(?![择举修拔手项购中课])|挑(?![选战]))")
+_YES_NO = re.compile(r"(?:吗|(?<![什怎多那这])么|嘛|没有|与否)$")
+_RELATION = re.compile(r"^(.+?)(?:的)?(?:有什么|有哪些)([^什么哪]{1,12})$")
+_ATTRIBUTE = re.compile(r"^(.+)的([^的]{1,6})(?:有哪些|是什么|是哪些|有什么)$")
+_DIFFERENCE = re.compile(
+    r"^(.+?)[和与跟同]([^和与跟同]+?)(?:之间)?(?:的|有什么|有哪些|在哪里|有)*(?:区别|不同|差别|差异|分别)(?:之处)?(?:是什么|有哪些|在哪里|是哪些)?$"
+)
+_WHICH = re.compile(r"^(.+?)[和与跟]([^和与跟]+?)(?:相比)?[,]?哪个(.+)$")
+_DISTANCE = re.compile(r"^(.+?)(?:距离|离|距|到|和|与)(.+?)(?:有)?多远$")
+_APART = re.compile(r"^(.+?)(?:到|和|与|离)(.+?)(?:之间)?的?距离(?:是|有)?(?:多少|多远)$")
+# What two have between them, in whichever order they are named.
+_BOTH = re.compile(
+    r"^([^和与跟的]{1,8})[和与跟]([^和与跟的]{1,8})((?:之间)?的?(?:时差|关系|共同点|联系|相同点|相似之处|异同).*)$"
+)
+_METHOD = re.compile(
+    r"^(.+?)的?(?:的(?:正确|具体|最佳|最好|有效)的?|的)(?:方法|办法|步骤|方式|流程)(?:是什么|有哪些)?$"
+)
+_RECIPE = re.compile(r"^(.+?)的做法(?:是什么|有哪些)?$")
+_PLACED = re.compile(r"^(?:在|用|使用|从|对|给|把|将|让|当|如果|通过|利用|为|向|跟|和|没有|不)")
+_LOCAL = re.compile(r"(?:上|里|中|内|里面|上面)$")
+_ABLE = re.compile(r"(?<![不太阳功职智可潜技本机效性全热电光核才只动势])能(?![源力量够耐干见])")
+_WOULD = re.compile(r"(?<![不社机学开聚晚宴约体领误理议协商工委大国省市年])会(?![议员计话场见谈面不])")
+
+
+def spelled(text: str) -> str:
+    """Each way of asking in one spelling; not where the difference between two of them is asked for."""
+    if _OF_ASKING.match(text):
+        return text
+    for pattern, result in _SPELLED:
+        text = pattern.sub(result, text)
+    return text
+
+
+def asked(text: str) -> Asked:
+    """The class of the question and what is left of it."""
+    text = text if _DISTANCE.match(text) or _APART.match(text) else _BOTH.sub(_sorted, text)
+    return next((found for step in _STEPS if (found := step(text)) is not None), Asked("", text))
+
+
+def _of_two(text: str) -> Asked | None:
+    """What is asked about two things, in whichever order they are named."""
+    if found := _DIFFERENCE.match(text):
+        return Asked("difference", "|".join(sorted(found.groups())))
+    if found := _WHICH.match(text):
+        return Asked("which of two", "|".join([*sorted(found.groups()[:2]), found[3]]))
+    if found := _DISTANCE.match(text) or _APART.match(text):
+        return Asked("how far", "|".join(sorted(side.removeprefix("从") for side in found.groups())))
+    return None
+
+
+def _why_or_how(text: str) -> Asked | None:
+    if "为什么" in text:
+        return Asked("why", _why(text))
+    if text.endswith("怎么办"):
+        return Asked("what to do", text.removesuffix("怎么办").removesuffix("了").rstrip(","))
+    if text.count("怎么") == 1 and "怎么办" not in text:
+        return Asked("how to", _how(*text.split("怎么")))
+    return None
+
+
+def _way(text: str) -> Asked | None:
+    if found := _METHOD.match(text):
+        return Asked("how to", _how("", found[1]))
+    found = _RECIPE.match(text)
+    return Asked("how to", f"做{found[1]}") if found else None
+
+
+def _when_or_meaning(text: str) -> Asked | None:
+    if text.count("何时") == 1:
+        return Asked("when", re.sub(r"是何时|何时", "", text).removesuffix("的"))
+    return Asked("meaning", text.removesuffix("什么意思")) if text.endswith("什么意思") else None
+
+
+def _yes_or_no(text: str) -> Asked | None:
+    if "Q" not in text and not _YES_NO.search(text):
+        return None
+    return Asked("yes or no", _can(_YES_NO.sub("", text.replace("Q", ""))))
+
+
+def _property(text: str) -> Asked | None:
+    if found := _ATTRIBUTE.match(text) or _RELATION.match(text):
+        return Asked("which", f"{found[1].removesuffix('的')}|{found[2]}")
+    found = re.match(r"^([^的]+)是什么$", text)
+    return Asked("what", found[1]) if found else None
+
+
+# The first that knows a question takes it.
+_STEPS: tuple[Callable[[str], Asked | None], ...] = (
+    _of_two, _why_or_how, _way, _when_or_meaning, _yes_or_no, _property,
+)  # fmt: skip
+
+
+def _can(text: str) -> str:
+    """Read "能" as "可以" where nobody in particular is asked about."""
+    return text if re.search(r"[我你您他她它]", text) else _ABLE.sub("可以", text)
+
+
+def _sorted(found: re.Match[str]) -> str:
+    return "和".join(sorted(found.groups()[:2])) + found[3]
+
+
+def _why(text: str) -> str:
+    text = text.replace("为什么", "", 1)
+    text = re.sub(r"是([^是]{1,4})的$", r"\1", text).replace("很", "", 1).replace("不能", "无法")
+    return _WOULD.sub("", text.removesuffix("了"), count=1)
+
+
+def _how(before: str, after: str) -> str:
+    """Read "X怎么V" as "怎么VX", where V is done to X."""
+    before, after = before.rstrip(","), re.sub(r"(?<=.)的$", "", after)
+    if before in {"我", "我们", "人们", "大家"} and not re.search(r"[你您]", after):
+        before = ""
+    after = _REPAIR.sub("修理", _CHOOSE.sub("选择", after))
+    if not before:
+        return re.sub(r"^[把将](?=..)", "", after)
+    if before.endswith(_PERSONS):
+        return f"{before}|{after}"
+    if {after, after.removesuffix("好")} & _VERBS and not _PLACED.match(before) and not _LOCAL.search(before):
+        return after + before
+    return f"在{before}{after}" if _LOCAL.search(before) and not _PLACED.match(before) else before + after

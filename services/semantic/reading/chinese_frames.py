@@ -1,0 +1,75 @@
+"""What surrounds a Chinese question and says nothing: greetings, politeness, particles. Pure.
+
+Works on text in simplified characters without blanks, in which spans are holes.
+"""
+
+# ruff: noqa: E501 - one pattern a line
+
+import re
+
+_ASKS = "什么|怎么|怎样|如何|为什么|为何|为啥|哪|谁|几|多少|多久|多长|多大|多高|多远|多重|何时|是否|是不是|能不能|会不会|有没有|啥"
+_ASK = re.compile(_ASKS)
+_YOU = "(?:你|您)"
+_OPENINGS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?:你好|您好|嗨|哈喽|大家好|早上好|hi|hello|各位|同学们)(?:呀|啊)?[,.!~ ]+",
+        r"(?:那么|那个|话说|嗯|额|呃|对了)[,. ]+",
+        r"(?:我)?(?:想|要|想要)?(?:请问|请教|咨询|问问|问)(?:一下|下|个问题)?(?:你|您|大家)?[,:. ]*(?=.)",
+        r"(?:我)?(?:想|想要|很想|要)(?:知道|了解|弄清楚|搞清楚|弄明白)(?:一下|下)?[,: ]*(?=.*(?:"
+        + _ASKS
+        + "))",
+        r"(?:麻烦|劳烦|烦请|劳驾|拜托)(?:你|您)?[, ]*",
+        r"(?:请)?(?:你|您)?(?:能不能|能否|可不可以|可否|能|可以)?(?:请)?(?:帮我|给我|跟我|为我|替我|向我)?(?:告诉我|说说|讲讲|告知|解答一下|回答一下)"
+        r"(?:一下|下)?[,: ]*(?=.*(?:" + _ASKS + "))",
+        r"(?:有谁|谁|有人|有没有人|大家)知道[, ]*(?=.*(?:" + _ASKS + "))",
+    )
+)
+# A request in the shape of a question: what follows is a command, and the particle at its end goes with it.
+_ASKED_TO = re.compile(
+    rf"^(?:(?:请)?{_YOU}?(?:能不能|能否|可不可以|可否|能|可以)(?:请)?{_YOU}?(?:帮我|帮忙|给我|替我|为我)?)(?=(?:解释|写|列|介绍|推荐|翻译|总结|描述|比较|说明|告诉|讲|举|给出|画|算|计算|生成|起草|解答|分析))"
+    r"|^(?:请)?(?:你|您)?(?:能不能|能否|可不可以|可否|能|可以)(?:请)?(?:帮我|帮忙)"
+)
+_COMMANDED = re.compile(rf"^(?:请{_YOU}?|帮我|帮忙|请帮我|替我|来|给我(?!的))(?=[^问])(?:帮我|给我(?!的))?")
+_YOU_KNOW = re.compile(rf"^{_YOU}(?:们)?知道(.+?)(?:吗|么|嘛)?$")
+_CLOSINGS = re.compile(
+    r"[,.!?~ ]*(?:谢谢(?:你|您|啦|了|大家)?|多谢|感谢(?:不尽)?|拜托了?|辛苦了|谢了|thanks)[.!~ ]*$"
+)
+_PARTICLES = re.compile(r"[,.!?~ ]*(?:呢|啊|呀|哦|哈|呐|哇|啦|嘞|哩)?[,.!?~; ]*$")
+_REQUEST_END = re.compile(r"(?:吗|么|嘛|好吗|行吗|可以吗|吧)$")
+_FILLERS = re.compile(r"到底|究竟|一下子?(?!子)|具体(?=是|怎|有|要)|其实|请问")
+
+
+def bare(text: str) -> str:
+    """The question without what surrounds it."""
+    before = None
+    while before != text:
+        before = text
+        text = _PARTICLES.sub("", _CLOSINGS.sub("", text)) or text
+        for pattern in _OPENINGS:
+            found = pattern.match(text)
+            if found and found.end() and found.end() < len(text):
+                text = _without_end(text[found.end() :])
+        known = _YOU_KNOW.match(text)
+        if known and _ASK.search(known[1]):
+            text = known[1]
+        text = _commanded(text)
+    return _FILLERS.sub("", text).strip(" ,.") or text
+
+
+def _without_end(text: str) -> str:
+    """After "can you tell me what … 吗" the particle belongs to the politeness."""
+    return (
+        re.sub(r"(?:吗|么|嘛)$", "", text)
+        if _ASK.search(text) and not text.endswith(("什么", "怎么"))
+        else text
+    )
+
+
+def _commanded(text: str) -> str:
+    if found := _ASKED_TO.match(text):
+        return _REQUEST_END.sub("", text[found.end() :]) or text
+    found = _COMMANDED.match(text)
+    if found and found.end() and found.end() < len(text):
+        return re.sub(r"(?:好吗|行吗|可以吗|吧)$", "", text[found.end() :]) or text
+    return text

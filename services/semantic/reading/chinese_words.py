@@ -1,0 +1,75 @@
+"""Chinese words made one of their synonyms and numerals. Pure; reads `data/chinese.toml` once."""
+
+import re
+
+from services.semantic.reading.english_words import _PLAINLY, _TOOL
+from services.semantic.reading.english_words import _SYNONYMS as ENGLISH
+from services.semantic.reading.spans import HOLE
+from services.semantic.reading.words import alternatives, groups, load
+
+_DATA = load("chinese")
+_SYNONYMS = groups(_DATA["synonyms"])
+_GROUPED = re.compile(alternatives({*_SYNONYMS, *_SYNONYMS.values()}))
+_DIGITS = {"零": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9}
+_NUMERAL = re.compile(
+    rf"(?<![一二三四五六七八九十百千万亿第周星期礼拜{HOLE[1:-1]}])([二两三四五六七八九]?十[一二三四五六七八九]?|[二两三四五六七八九])"
+    rf"(?=(?:{alternatives(_DATA['measures'].split())}))"
+)
+_ANY = f"{_TOOL}|{alternatives(_DATA['tools'].split())}"
+_PLACE = rf"((?:{_ANY})~?{HOLE}?)"
+_INSIDE = re.compile(
+    rf"(?<![从到成为转比和与跟a-z])({_PLAINLY})(?!(?:{alternatives(_DATA['belongings'].split())}))(?=[\u4e00-\u9fff])"
+)
+_NAMED = re.compile(rf"(?<![a-z])(?:{_TOOL})(?![a-z])")
+_SETTINGS = (
+    re.compile(
+        rf"(?:在|用|使用|通过|利用){_PLACE}(?:语言|系统|环境)?(?:上面|里面|上|中|里|下|内)?(?![a-z0-9的])(?:来|去)?"
+    ),
+    re.compile(rf"^{_PLACE}(?:语言|系统|环境)?(?:上面|里面|上|中|里|下|内)(?=.)"),
+    re.compile(rf"^{_PLACE}(?:语言|系统)?(?=怎么[^\ue000-\uf8ff]{{3,}}|怎么.{{1,3}}[a-z\ue000-\uf8ff])"),
+    re.compile(rf"^((?:{_TOOL})~?)(?:中|里)?的(?=.+(?:区别|不同|差异|差别))"),
+)
+# "中国的银行" are banks, "中国银行" is one.
+_OF = re.compile(rf"(?<!目)的(?!确|士|话|{alternatives(_DATA['institutions'].split())})")
+
+
+def setting(text: str) -> tuple[str, tuple[str, ...]]:
+    """The text without the language, tool or system that it is asked for, and these."""
+    found: list[str] = []
+
+    def take(hit: re.Match[str]) -> str:
+        found.append(hit[1].rstrip("~"))
+        return ""
+
+    for pattern in _SETTINGS:
+        if not found:
+            text = pattern.sub(take, text, count=1)
+    if not found and "怎么" in text and len(_NAMED.findall(text)) == 1:
+        text = _INSIDE.sub(take, text, count=1)
+    return text, tuple(ENGLISH.get(name, name) for name in found)
+
+
+def folded(text: str, ask: str, *, strict: bool) -> str:
+    """The text with one word for each group of synonyms; where words are what is asked about, as it is."""
+    if strict:
+        return text
+    text = _NUMERAL.sub(lambda found: str(_number(found[1])), text)
+    text = _OF.sub("", text)
+    used: dict[str, set[str]] = {}
+    for word in _GROUPED.findall(text):
+        used.setdefault(_SYNONYMS.get(word, word), set()).add(word)
+    # Two words of one group in one question are told apart by it.
+    del ask
+    return _GROUPED.sub(lambda found: _one(found.group(), used), text)
+
+
+def _one(word: str, used: dict[str, set[str]]) -> str:
+    first = _SYNONYMS.get(word, word)
+    return first if len(used[first]) == 1 else word
+
+
+def _number(numeral: str) -> int:
+    tens, ten, ones = numeral.rpartition("十")
+    if not ten:
+        return _DIGITS[numeral]
+    return (_DIGITS[tens] if tens else 1) * 10 + (_DIGITS[ones] if ones else 0)

@@ -1,0 +1,195 @@
+"""Reads an English question: frames off, flags apart, words folded. Pure."""
+
+# ruff: noqa: E501 - one pattern a line
+
+import re
+
+from services.semantic.reading import english_frames, english_relations, english_words
+from services.semantic.reading.base import Reading
+from services.semantic.reading.spans import FIRST, HOLE, LAST, Span
+
+_WH = frozenset({"what", "why", "when", "where", "who", "whom", "whose", "which", "how"})
+_AUX = frozenset({
+    "is", "are", "am", "was", "were", "do", "does", "did", "can", "could", "will", "would", "shall", "should",
+    "must", "may", "might", "has", "have", "had",
+})  # fmt: skip
+_MODAL = frozenset({"can", "could", "will", "would", "shall", "should", "must", "may", "might"})
+_DO: dict[str, list[str]] = {"do": [], "does": [], "did": ["#past"]}
+_BE = {"is": "#be", "are": "#be", "am": "#be", "was": "#was", "were": "#was"}
+_PRONOUNS = frozenset({"i", "you", "we", "they", "he", "she", "it", "to"})
+# With one of these about, it is not certain what a negation or a modal verb belongs to.
+_CLAUSES = frozenset(
+    {"that", "which", "who", "if", "and", "or", "but", "because", "when", "while", "to", "than", "."}
+)
+_DEGREES = frozenset(
+    [
+        "many",
+        "much",
+        "long",
+        "far",
+        "often",
+        "old",
+        "tall",
+        "big",
+        "large",
+        "fast",
+        "deep",
+        "wide",
+        "high",
+        "heavy",
+        "soon",
+        "hot",
+        "cold",
+        "small",
+        "well",
+        "bad",
+        "good",
+        "likely",
+        "early",
+        "late",
+        "quickly",
+        "easily",
+        "thick",
+        "loud",
+        "close",
+        "strong",
+        "hard",
+        "dangerous",
+        "safe",
+        "expensive",
+        "common",
+        "rare",
+        "important",
+    ]
+)
+_MANNER = frozenset({
+    "quickly", "easily", "safely", "properly", "correctly", "manually", "automatically", "briefly", "efficiently",
+    "permanently", "temporarily", "shortly", "concisely",
+})  # fmt: skip
+_FRONTED = re.compile(
+    rf"^((?:in|on|with|using|at|for|from|under|as) (?:[\w'{FIRST:c}-{LAST:c}~]+ ?){{1,4}}), (.+)$".replace(
+        f"{FIRST:c}-{LAST:c}", HOLE[1:-1]
+    )
+)
+_ASKING = re.compile(rf"^(?:{'|'.join(sorted(_WH | _AUX))}|please|tell|explain|give|write|list|show)\b")
+# Where the words themselves are asked about, no word stands for another.
+_METALINGUISTIC = re.compile(
+    r"\b(?:mean(?:s|ing)?|meant|defin\w+|translat\w+|rewrit\w+|rephras\w+|paraphras\w+|proofread\w*|transcri\w+"
+    r"|spell\w*|pronounc\w+|rhym\w+|synonyms?|antonyms?|conjugat\w+|plurals?|singular|tenses?|stands? for|acronyms?"
+    r"|abbreviat\w+|short for|letters?|syllables?|sentences?|words?|phrases?|nouns?|verbs?|adjectives?|adverbs?"
+    r"|called|say|saying|etymology|idioms?|puns?|palindromes?|anagrams?|grammar|grammatical\w*|capitali[sz]\w*"
+    r"|vowels?|consonants?|terms?|spelt|opposite)\b"
+)
+
+
+def read(masked: str, spans: tuple[Span, ...]) -> Reading:
+    """The reading of a normalised question whose spans are cut out."""
+    text = english_words.lowered(masked)
+    text = _turned(english_frames.bare(_ended(text)))
+    strict = _METALINGUISTIC.search(text) is not None
+    if not strict:
+        text = english_words.phrases(text)
+    text, setting = english_words.setting(text) if not strict else (text, ())
+    text = english_relations.ordered(text)
+    todo = english_frames.how_to(text)
+    if todo is None:
+        text = english_relations.relation(text)
+        text, more = english_words.setting(text) if not strict else (text, ())
+        setting += more
+    ask, tokens, flags = _asked(text) if todo is None else ("how to", _tokens(todo), [])
+    words = english_words.folded(tokens, ask, strict=strict)
+    words, manner = (words, []) if strict else _manner(words)
+    filled = tuple(_filled(word, spans) for word in words)
+    place = tuple(sorted(_filled(word, spans) for word in setting))
+    return Reading("en", ask, filled, tuple(sorted([*flags, *manner])), place)
+
+
+def _ended(text: str) -> str:
+    return text.rstrip(" .?!;,:").lstrip(" ,.")
+
+
+def _turned(text: str) -> str:
+    """Read "In Excel, how do I …" as "how do I … in Excel"."""
+    found = _FRONTED.match(text)
+    if found and _ASKING.match(found[2]):
+        text = f"{english_frames.bare(found[2])} {found[1].strip()}"
+    return text
+
+
+def _tokens(text: str) -> list[str]:
+    return re.sub(r"\s*[.?!;]+\s*", " . ", re.sub(r"[,:\"'()-]", " ", text)).split()
+
+
+def _asked(text: str) -> tuple[str, list[str], list[str]]:
+    """The class of the question, its words and its flags."""
+    tokens = _tokens(text)
+    if not tokens:
+        return "", [], []
+    first = tokens[0]
+    if first in _WH:
+        ask = f"how {tokens[1]}" if first == "how" and _DEGREES & set(tokens[1:2]) else first
+    elif first.isupper():
+        ask = first.lower()
+    elif first in _AUX:
+        ask = "yes or no"
+    else:
+        return "", tokens, []
+    return ask, *_flagged(tokens)
+
+
+def _flagged(tokens: list[str]) -> tuple[list[str], list[str]]:
+    """Words without the auxiliaries that a statement and a question place differently, and these as flags."""
+    tokens, flags = _told(list(tokens))
+    simple = not _CLAUSES & set(tokens[1:])
+    for at, word in enumerate(tokens[:-1]):
+        if word in _DO and (at == 0 or tokens[at - 1] not in _PRONOUNS):
+            del tokens[at]
+            flags += _DO[word]
+            break
+    if be := next((word for word in tokens if word in _BE), None):
+        tokens.remove(be)
+        flags.append(_BE[be])
+    modals = [token for token in tokens if token in _MODAL]
+    if len(modals) == 1 and (simple or tokens[0] in _MODAL):
+        tokens.remove(modals[0])
+        flags.append(modals[0])
+    if simple and tokens.count("not") == 1:
+        tokens.remove("not")
+        flags.append("not")
+    return tokens, flags
+
+
+def _told(tokens: list[str]) -> tuple[list[str], list[str]]:
+    """Read "when the wall fell" as "when did the wall fall", and "can not I" as "can I not"."""
+    for at in range(1, len(tokens) - 1):
+        if tokens[at] == "not" and tokens[at - 1] in _AUX and tokens[at + 1] in _PRONOUNS:
+            tokens[at : at + 2] = [tokens[at + 1], "not"]
+            break
+    if tokens[0] not in {"when", "where", "why", "how"} or _AUX & set(tokens) or _DEGREES & set(tokens[1:2]):
+        return tokens, []
+    past = [at for at, token in enumerate(tokens) if english_words.present(token) is not None]
+    if len(past) != 1:
+        return tokens, []
+    tokens[past[0]] = english_words.present(tokens[past[0]]) or ""
+    return tokens, ["#past"]
+
+
+def _manner(words: list[str]) -> tuple[list[str], list[str]]:
+    found = [word for word in words if word in _MANNER]
+    if len(found) != 1:
+        return words, []
+    return [word for word in words if word not in _MANNER], found
+
+
+def _filled(word: str, spans: tuple[Span, ...]) -> str:
+    """A word with the spans back in it; a number reads as it is, other spans say what they are."""
+    if not any(FIRST <= ord(letter) <= LAST for letter in word):
+        return word
+    parts = []
+    for letter in word:
+        if FIRST <= ord(letter) <= LAST:
+            span = spans[ord(letter) - FIRST]
+            parts.append(span.text if span.kind == "number" else f"{span.kind}:{span.text}")
+        else:
+            parts.append(letter)
+    return "".join(parts)

@@ -1,0 +1,149 @@
+"""English questions that ask for one property in different words: "how tall is X", "the height of X". Pure.
+
+Works on the lower-case string after `english_frames`. A capital word in the result cannot be typed by anybody,
+so it never meets a word of the question.
+"""
+
+# ruff: noqa: E501 - one pattern a line
+
+import re
+
+_IS = r"(?:is|are|was|were)"
+_HOLE = "\ue000-\uf8ff"
+_NP = r"(?P<x>.+)"
+
+
+def _rules(*pairs: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(pattern), result) for pattern, result in pairs)
+
+
+_MEANING = (
+    r"(?:what (?:is|are) )?(?:the )?(?:meaning|meanings) of (?:the (?:word|term|phrase|expression|idiom) )?"
+)
+_RULES = _rules(
+    (r"^(?:tell(?: me| us)?|give(?: me| us)?|state) the (?P<y>[^ ]+(?: [^ ]+)? of .+)$", r"what is the \g<y>"),
+    (r"^(?:calculate|compute|work out) (?:the )?(?P<x>.+)$", r"what is \g<x>"),
+    (r"^(?:name|tell(?: me)?) the (?P<x>[a-z]+est (?:[^ s]+|[^ ]+[^s])(?: (?:in|of|on) .+)?)$", r"what is the \g<x>"),
+    (r"^(?P<x>(?:the )?square root of .+)$", r"what is \g<x>"),
+    (rf"^what (?P<y>(?!kind|type|sort)[a-z]+(?: [a-z]+)?) (?:do|does) {_NP} have$", r"what is \g<y> of \g<x>"),
+    (rf"^what is {_NP} (?:used )?for$", r"what is purpose of \g<x>"),
+    (rf"^what makes {_NP}$", r"why \g<x>"),
+    (rf"^(?:convert|change) (?P<y>[{_HOLE}]) (?:in)?to (?P<x>[a-z]+)$", r"CONVERT \g<y> \g<x>"),
+    (rf"^(?:what|how much) is (?P<y>[{_HOLE}]) in (?P<x>[a-z]+)$", r"CONVERT \g<y> \g<x>"),
+    (rf"^how many (?P<x>[a-z]+) (?:is|are|make)(?: there)?(?: in)? (?P<y>[{_HOLE}])$", r"CONVERT \g<y> \g<x>"),
+    (r"^what (?P<y>[a-z]+(?: [a-z]+)?) is (?:the )?(?P<z>best|worst|[a-z]+est) (?P<x>(?:for|in|to|at|of) .+)$",
+     r"what is \g<z> \g<y> \g<x>"),
+    (rf"^what (?:does|do) (?:the (?:word|term|phrase|expression|idiom) )?{_NP} mean$", r"MEANING \g<x>"),
+    (rf"^{_MEANING}{_NP}$", r"MEANING \g<x>"),
+    (rf"^what (?:is|are) meant by (?:the (?:word|term|phrase) )?{_NP}$", r"MEANING \g<x>"),
+    (rf"^how tall (?P<be>{_IS}) {_NP}$", r"HEIGHT \g<be> \g<x>"),
+    (rf"^what (?P<be>{_IS}) the height of {_NP}$", r"HEIGHT \g<be> \g<x>"),
+    (rf"^how old (?P<be>{_IS}) {_NP}$", r"AGE \g<be> \g<x>"),
+    (rf"^what (?P<be>{_IS}) the age of {_NP}$", r"AGE \g<be> \g<x>"),
+    (rf"^(?:how much|what) (?:does|do) {_NP} cost$", r"PRICE \g<x>"),
+    (rf"^what (?:is|are) the (?:price|cost) of {_NP}$", r"PRICE \g<x>"),
+    (rf"^how many people (?:live|are living|are there) in {_NP}$", r"POPULATION \g<x>"),
+    (rf"^what is the population of {_NP}$", r"POPULATION \g<x>"),
+    (rf"^who (?:wrote|authored) {_NP}$", r"AUTHOR \g<x>"),
+    (rf"^who (?:is|was) the (?:author|writer) of {_NP}$", r"AUTHOR \g<x>"),
+    (rf"^who invented {_NP}$", r"INVENTOR \g<x>"),
+    (rf"^who (?:is|was) the inventor of {_NP}$", r"INVENTOR \g<x>"),
+    (rf"^who (?:was|were) {_NP} (?:invented by)$", r"INVENTOR \g<x>"),
+    (rf"^who discovered {_NP}$", r"DISCOVERER \g<x>"),
+    (rf"^who (?:is|was) the discoverer of {_NP}$", r"DISCOVERER \g<x>"),
+    (rf"^who painted {_NP}$", r"PAINTER \g<x>"),
+    (rf"^who (?:is|was) the painter of {_NP}$", r"PAINTER \g<x>"),
+    (rf"^who directed {_NP}$", r"DIRECTOR \g<x>"),
+    (rf"^who (?:is|was) the director of {_NP}$", r"DIRECTOR \g<x>"),
+    (rf"^what (?:causes|cause) {_NP}$", r"CAUSE \g<x>"),
+    (rf"^what (?:is|are) the causes? of {_NP}$", r"CAUSE \g<x>"),
+    (rf"^how much time does it take to {_NP}$", r"how long does it take to \g<x>"),
+    (rf"^how long will it take to {_NP}$", r"how long will it take to \g<x>"),
+    (rf"^(?:what is the reason|for what reason|for which reason|how come|what is the reason why)(?: that| why)? {_NP}$", r"why \g<x>"),
+    (rf"^why is it that {_NP}$", r"why \g<x>"),
+    (rf"^(?:can (?:i|one)|is it possible(?: for me)? to) {_NP}$", r"POSSIBLE \g<x>"),
+    (rf"^what (?:is|are) the date of birth of {_NP}$", r"when was \g<x> born"),
+    (rf"^what (?:is|are) the location of {_NP}$", r"where is \g<x>"),
+    (rf"^where (?P<be>is|are) {_NP} (?:located|situated)$", r"where \g<be> \g<x>"),
+    (rf"^what (?:is|are) the number of (?P<y>.+?) in {_NP}$", r"how many \g<y> are there in \g<x>"),
+    (rf"^how many (?P<y>[^ ]+(?: [^ ]+)?) (?:are|exist) in {_NP}$", r"how many \g<y> are there in \g<x>"),
+    (rf"^how many (?P<y>[^ ]+(?: [^ ]+)?) does {_NP} have$", r"how many \g<y> are there in \g<x>"),
+)  # fmt: skip
+
+_DIFFERENCE = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"^(?:what (?:is|are) )?(?:the )?(?:main |key )?differences? between (?P<a>.+?) and (?P<b>.+)$",
+        r"^how (?:is|are) (?P<a>.+?) different from (?P<b>.+)$",
+        r"^how (?:does|do) (?P<a>.+?) differ from (?P<b>.+)$",
+        r"^how (?:does|do) (?P<a>.+?) and (?P<b>.+) differ$",
+        r"^how (?:is|are) (?P<a>.+?) and (?P<b>.+) different$",
+        r"^in what ways? (?:is|are) (?P<a>.+?) different from (?P<b>.+)$",
+    )
+)
+_SYMMETRIC = (
+    (re.compile(r"^how far (?:is|are) (?P<a>.+?) from (?P<b>.+)$"), "DISTANCE"),
+    (re.compile(r"^(?:what is )?the distance (?:between|from) (?P<a>.+?) (?:and|to) (?P<b>.+)$"), "DISTANCE"),
+    (re.compile(r"^compare (?P<a>.+?) (?:and|with|to|vs|versus) (?P<b>.+)$"), "COMPARE"),
+)
+_CHOICE = re.compile(
+    r"^(?P<head>which (?:one )?(?:is|are) [^ ]+(?: [^ ]+){0,3}?), (?P<a>[^,]+?) or (?P<b>[^,]+)$"
+)
+# "in which year", "for how long": the preposition says nothing that the rest does not.
+_LED = re.compile(
+    r"^(?:in|at|for|on) (?=(?:what|which) (?:year|age|place|places|time|month|day|century)\b|how long\b)"
+)
+_WHICH = re.compile(
+    r"^which (?!is\b|are\b|was\b|were\b|one\b|of\b|do\b|does\b|did\b|can\b|will\b|should\b|has\b|have\b)"
+)
+_INTO = re.compile(r"^(translate|convert|transform) (.+) into ")
+_SOME_OF = re.compile(r"^(what (?:is|are)) some (?!of\b)")
+_BETWEEN = re.compile(
+    r"\bbetween ((?:(?!and\b)[^ ,]+ ?){1,4}) and ((?:(?!and\b|in\b|on\b|for\b)[^ ,]+ ?){1,4})$"
+)
+_JOINED = re.compile(r"\b(?:and|or|from|to)\b")
+_POSSESSIVE = re.compile(
+    rf"\b((?:(?:my|your|his|her|our|their) )?[\w{_HOLE}]+)'s ((?:[\w{_HOLE}]+ ){{0,3}}?[\w{_HOLE}]+)(?= (?:in|on|at|for|with|from|to|when|if)\b|[?.!]|$)"
+)
+_PARTICLE = re.compile(
+    rf"\b(turn|switch|shut|log|plug|power|back) ((?:the |my |a |an )?[\w{_HOLE}]+(?: [\w{_HOLE}]+)?) (on|off|down|up|out|in)$"
+)
+
+
+def relation(text: str) -> str:
+    """The question with a property's different phrasings made one."""
+    text = _WHICH.sub("what ", _INTO.sub(r"\1 \2 to ", _LED.sub("", text)))
+    text = _BETWEEN.sub(_sorted, _SOME_OF.sub(r"\1 ", text))
+    for pattern in _DIFFERENCE:
+        if found := pattern.match(text):
+            return _pair("DIFFERENCE", found)
+    for pattern, name in _SYMMETRIC:
+        if found := pattern.match(text):
+            return _pair(name, found)
+    if found := _CHOICE.match(text):
+        return _pair(found["head"], found)
+    for pattern, result in _RULES:
+        if pattern.match(text):
+            return pattern.sub(result, text)
+    return text
+
+
+def ordered(text: str) -> str:
+    """Read "Japan's capital" as "the capital of Japan", and "turn it off" as "turn off it"."""
+    before = None
+    while before != text:
+        before = text
+        text = _POSSESSIVE.sub(r"the \2 of \1", text, count=1)
+    return _PARTICLE.sub(r"\1 \3 \2", text)
+
+
+def _sorted(found: re.Match[str]) -> str:
+    return "between {} and {}".format(*sorted(side.strip() for side in found.groups()))
+
+
+def _pair(name: str, found: re.Match[str]) -> str:
+    """Both sides in one order; as they stand where it is not certain where a side ends."""
+    sides = [re.sub(r"^(?:a|an|the) ", "", found[side].strip(" ,")) for side in "ab"]
+    if not any(_JOINED.search(side) for side in sides):
+        sides.sort()
+    return f"{name} {sides[0]} AND {sides[1]}"

@@ -1,0 +1,219 @@
+"""English words made one of their spellings, numbers and synonyms. Pure; reads `data/english.toml` once."""
+
+# ruff: noqa: E501 - one pattern a line
+
+import re
+
+from services.semantic.reading.english_frames import base_form
+from services.semantic.reading.spans import HOLE
+from services.semantic.reading.words import alternatives, groups, load
+
+_DATA = load("english")
+_SYNONYMS = groups(_DATA["synonyms"])
+_PHRASES = {phrase: first for phrase, first in _SYNONYMS.items() if " " in phrase}
+_FIRSTS = {first for first in _SYNONYMS.values() if " " in first}
+_SPELLING = groups(_DATA["spelling"])
+_PLURALS = groups(_DATA["plurals"])
+_PAST = groups(_DATA["past"])
+_NUMBERS = {word: digits for line in _DATA["numbers"] for word, _, digits in [line.partition(", ")]}
+_TOOLS = frozenset(_DATA["tools"].split())
+_DOUBTFUL = frozenset(_DATA["doubtful"].split())
+_UNCOUNTABLE = frozenset(_DATA["uncountable"].split())
+SCOPE = frozenset(_DATA["scope"].split())
+# Behind these, one and several are told apart.
+_COUNTED = frozenset(
+    {"first", "last", "next", "previous", "second", "third", "every", "each", "all", "both", "other"}
+)
+_ORDINALS = {"1st": "first", "2nd": "second", "3rd": "third", "4th": "fourth", "5th": "fifth"}
+
+_CAPITAL = re.compile(r"(?<![.?!:] )(?<!^)\b([A-Z][A-Za-z]*)\b")
+_NEGATED = re.compile(
+    r"\b(can|wo|sha|do|does|did|is|are|was|were|has|have|had|could|would|should|must|might|need|ai)n't\b|\bcan't\b|\bcannot\b"
+)
+_STEMS = {"wo": "will", "sha": "shall", "ai": "is"}
+_BARE = {
+    "whats": "what is", "hows": "how is", "wheres": "where is", "whos": "who is", "whens": "when is", "dont": "do not",
+    "doesnt": "does not", "didnt": "did not", "cant": "can not", "isnt": "is not", "arent": "are not", "wont": "will not",
+    "wasnt": "was not", "couldnt": "could not", "wouldnt": "would not", "shouldnt": "should not", "im": "i am",
+    "ive": "i have", "theres": "there is", "thats": "that is",
+}  # fmt: skip
+_HYPHEN = re.compile(r"(?<=[a-z])-(?=[a-z])")
+_UNMARKED = re.compile(rf"\b(?:{alternatives(_BARE)})\b")
+_SHORT = (
+    (re.compile(r"\b(what|who|where|when|why|how|which|that|there|here|it|he|she|this|everything|something)'s\b"), r"\1 is"),
+    (re.compile(r"\b(let)'s\b"), r"\1 us"),
+    (re.compile(r"\bi'm\b"), "i am"),
+    (re.compile(r"(\w)'re\b"), r"\1 are"),
+    (re.compile(r"(\w)'ll\b"), r"\1 will"),
+    (re.compile(r"(\w)'ve\b"), r"\1 have"),
+    (re.compile(r"\b(i|you|he|she|we|they|it)'d\b"), r"\1 would"),
+)  # fmt: skip
+_PHRASE = re.compile(rf"\b(?:{alternatives(_PHRASES)})\b")
+_PLAINLY = alternatives(_TOOLS - frozenset(_DATA["doubtful_tools"].split()))
+_TOOL = alternatives(_TOOLS)
+_AFTER = r"(?=$| (?:in|on|for|with|from|to|at|using|when|if|without|and|step|as|so|by|line by line)\b|[,.?!])"
+_SETTING = re.compile(
+    rf" (?:in|using|with|via|on|under) (?:a |an |the |my )?((?:{_TOOL})~?(?: {HOLE})?){_AFTER}"
+)
+_BEFORE = re.compile(
+    rf"(?<!of )(?<!for )(?<!from )(?<!to )(?<!into )(?<!than )(?<!and )(?<!or )(?<!about )(?<!with )(?<!my )"
+    rf"\b({_PLAINLY}) (?!(?:{alternatives(_DATA['belongings'].split())})\b)(?=[a-z])"
+)
+_NAMED = re.compile(rf"\b(?:{_TOOL})\b")
+_PROGRAMMED = re.compile(
+    r"^(?:in|using|with|on) ((?:" + _TOOL + r")~?),? (?=how|what|why|which|where|when|is|can|do|does)"
+)
+
+
+def lowered(text: str) -> str:
+    """Lower case with contractions written out; a capital that makes another word of it is kept as ``~``."""
+    if any(letter.islower() for letter in text):
+        few = len(text.split()) <= 4
+        text = _CAPITAL.sub(lambda found: _marked(found[1], few=few), text)
+    text = _NEGATED.sub(_not, text.lower())
+    text = _UNMARKED.sub(lambda found: _BARE[found.group()], text)
+    for pattern, written in _SHORT:
+        text = pattern.sub(written, text)
+    return _HYPHEN.sub(" ", text)
+
+
+def _marked(word: str, *, few: bool) -> str:
+    if word == "US":
+        return "usa"
+    lower = word.lower()
+    if word in {"A", "IT", "WHO", "AIDS"} or (lower in _DOUBTFUL and (few or lower not in _TOOLS)):
+        return f"{lower}~"
+    return lower
+
+
+def _not(found: re.Match[str]) -> str:
+    stem = found[1]
+    return "can not" if stem is None else f"{_STEMS.get(stem, stem)} not"
+
+
+def phrases(text: str) -> str:
+    """Synonyms of several words made the one that stands for them."""
+    return _PHRASE.sub(lambda found: _PHRASES[found.group()], text)
+
+
+def setting(text: str) -> tuple[str, tuple[str, ...]]:
+    """The text without the language, tool or system that it is asked for, and these."""
+    found: list[str] = []
+
+    def take(hit: re.Match[str]) -> str:
+        found.append(hit[1].rstrip("~").replace("~ ", " "))
+        return ""
+
+    text = _PROGRAMMED.sub(take, text)
+    text = _SETTING.sub(take, text)
+    if not found and len(_NAMED.findall(text)) == 1:
+        text = _BEFORE.sub(take, text)
+    return text.strip(), tuple(_SYNONYMS.get(name, name) for name in found)
+
+
+def folded(tokens: list[str], ask: str, *, strict: bool) -> list[str]:
+    """Each word as the one that stands for it; where words are what is asked about, as it is."""
+    if strict:
+        return [token for token in tokens if not (ask and token in {"the", "a", "an"} and ask != "meaning")]
+    countable = bool(ask) and not ask.startswith("which") and not _COUNTED & set(tokens)
+    plain = [_plain(token, countable=countable) for token in tokens if token not in {"a", "an", "the"}]
+    classes: dict[str, set[str]] = {}
+    for word in plain:
+        classes.setdefault(_SYNONYMS.get(word, word), set()).add(word)
+    # Two words of one group in one question are told apart by it.
+    return [
+        _SYNONYMS.get(word, word) if len(classes[_SYNONYMS.get(word, word)]) == 1 else word for word in plain
+    ]
+
+
+def _plain(word: str, *, countable: bool) -> str:
+    word = _ORDINALS.get(word, word)
+    word = _NUMBERS.get(word, word)
+    word = _SPELLING.get(word, word)
+    if countable:
+        word = singular(word)
+        word = _SPELLING.get(word, word)
+    return re.sub(r"(?<=[a-z]{3})is(?=(?:e|ed|es|ing|ation)$)", "iz", word) if _british(word) else word
+
+
+def _british(word: str) -> bool:
+    return word not in _WITH_S and re.search(r"[a-z]{3}is(?:e|ed|es|ing|ation)$", word) is not None
+
+
+_WITH_S = frozenset(
+    [
+        "exercise",
+        "advertise",
+        "advise",
+        "arise",
+        "comprise",
+        "compromise",
+        "disguise",
+        "enterprise",
+        "excise",
+        "franchise",
+        "improvise",
+        "merchandise",
+        "otherwise",
+        "precise",
+        "premise",
+        "promise",
+        "raise",
+        "rise",
+        "supervise",
+        "surprise",
+        "televise",
+        "wise",
+        "noise",
+        "poise",
+        "praise",
+        "cruise",
+        "bruise",
+        "concise",
+        "paradise",
+        "expertise",
+        "treatise",
+        "demise",
+        "despise",
+        "devise",
+        "revise",
+        "likewise",
+        "clockwise",
+        "appraise",
+        "braise",
+        "liaise",
+        "raised",
+        "raising",
+        "rising",
+        "promised",
+        "promising",
+        "surprised",
+        "surprising",
+        "advising",
+        "advised",
+        "revised",
+        "exercising",
+    ]
+)
+
+
+def present(word: str) -> str | None:
+    """The base form of a verb in the past tense; None where it is none."""
+    if word in _PAST:
+        return _PAST[word]
+    if word.endswith("ed") and len(word) > 4:
+        return base_form(word.removesuffix("ed"))
+    return None
+
+
+def singular(word: str) -> str:
+    """A plural's singular, by ending, where it is not a word that merely ends alike."""
+    if word in _PLURALS:
+        return _PLURALS[word]
+    if len(word) < 4 or not word.endswith("s") or word in _UNCOUNTABLE or word.endswith(("ss", "us", "is")):
+        return word
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    if word.endswith(("ches", "shes", "xes", "sses", "zes")):
+        return word[:-2]
+    return word[:-1]
