@@ -100,7 +100,8 @@ def lines(found: dict[str, Any]) -> list[str]:
     ]
     if found["lost_tokens"] is not None or found["lost_ms"] is not None:
         seconds = "" if found["lost_ms"] is None else f", about {found['lost_ms'] / 1000:.1f} s"
-        out.append(click.style(f"Lost       {_count(found['lost_tokens'])} tokens{seconds}", fg="yellow"))
+        lost = f"Lost       {_count(found['lost_tokens'])} tokens{seconds}{_booked(found)}"
+        out.append(click.style(lost, fg="yellow"))
     if found["diverged_at"]:
         out += ["", *_divergence(found)]
     if "exact" in found:
@@ -115,6 +116,12 @@ def lines(found: dict[str, Any]) -> list[str]:
             cut = ", of which the head is kept" if body["cut"] else ""
             out += ["", f"{name.capitalize():11}{_count(body['bytes'])} bytes{cut}", _printable(body["text"])]
     return out
+
+
+def _booked(found: dict[str, Any]) -> str:
+    """To which of several causes the loss is booked: mending that one shows what the next one costs."""
+    codes = [cause["code"] for cause in found["causes"] if cause["severity"] in {"break", "loss"}]
+    return f", all booked to the first cause, {codes[0]}" if len(codes) > 1 else ""
 
 
 def _divergence(found: dict[str, Any]) -> list[str]:

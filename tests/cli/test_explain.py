@@ -33,6 +33,16 @@ def test_everything_known_is_told():
         assert text.count(part) == 1
 
 
+def test_of_several_causes_the_first_is_said_to_carry_the_loss():
+    """Only breaks and losses are costs; a note beside one of them changes nothing."""
+    second = {"code": "timestamp", "at": "system", "detail": {}, "severity": "break"}
+    first = {"code": "tool_reorder", "at": "tools[0]", "detail": {}, "severity": "break"}
+    note = {"code": "retry_of", "at": None, "detail": {}, "severity": "note"}
+    both = click.unstyle("\n".join(lines({**FOUND, "causes": [first, second]})))
+    assert "Lost       1,000 tokens, about 2.5 s, all booked to the first cause, tool_reorder" in both
+    assert "booked" not in "\n".join(lines({**FOUND, "causes": [second, note]}))
+
+
 def test_unknown_is_not_zero():
     """What nobody reported is said to be unknown."""
     bare = dict.fromkeys(FOUND) | {

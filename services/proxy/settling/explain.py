@@ -68,7 +68,10 @@ class Explanations:
 
 
 def explain_of(flow: Flow, *, excerpts: bool = True) -> dict[str, Any]:
-    """The explanation of a flow; `before` and `after` are None where this process has no text."""
+    """The explanation of a flow; `before` and `after` are None where this process has no text.
+
+    `lost_tokens` and `lost_ms` are booked whole to the first break or loss: sums by cause count them once.
+    """
     verdict, first = flow.verdict, _first_breaker(flow)
     diverged_at, offset = place_of(flow.causes)
     return {

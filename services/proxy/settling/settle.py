@@ -7,13 +7,14 @@ read and teach. `foresee` runs before the answer, `judge` when it ended, before 
 
 import time
 from array import array
+from collections.abc import Sequence
 from typing import Protocol
 
 from services.proxy.causes.find import foreseen, scene_of, settled
 from services.proxy.causes.misses import expected, reply_tokens
 from services.proxy.causes.notes import respelt, spellings_of
 from services.proxy.causes.scene import Scene
-from services.proxy.flow import Flow, Measured
+from services.proxy.flow import Breaker, Flow, Measured
 from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator, bulk_of, model_key
 from services.proxy.settling.billing import Billing
@@ -130,8 +131,9 @@ def lost_tokens(scene: Scene, flow: Flow, estimator: Estimator) -> int | None:
     cached = scene.cached
     uncached = total - cached if cached is not None else total
     if first.severity == "break":
-        behind = max((b.equal_after for b in scene.verdict.breakers if b.path == first.at), default=0)
-        tokens = _tokens_behind(flow, first.at or "", behind, estimator)
+        tokens = _tokens_behind(
+            flow, first.at or "", equal_behind(scene.verdict.breakers, first.at), estimator
+        )
         if cached is not None:
             tokens += max(0, expected(scene)[0] - cached)
     elif cached is not None:
@@ -145,6 +147,20 @@ def lost_tokens(scene: Scene, flow: Flow, estimator: Estimator) -> int | None:
     else:
         return None
     return max(0, min(tokens, uncached))
+
+
+def equal_behind(breakers: Sequence[Breaker], at: str | None) -> int:
+    """Bytes equal again anywhere behind the break at `at`: what all breaks from there on cost together.
+
+    Each was in the way of what stands behind it, so no share is one's own; the first carries the whole.
+    """
+    places = [breaker.path for breaker in breakers]
+    breaks = breakers[places.index(at) :] if at in places else []
+    ends = (
+        len(b.new) - b.offset - b.inserted for b in breaks[1:] if b.change == "edit" and b.new is not None
+    )
+    whole = (breaks[0].equal_after if breaks else 0) + sum(max(0, end) for end in ends)
+    return max([whole, *(breaker.equal_after for breaker in breaks)])
 
 
 def _tokens_behind(flow: Flow, at: str, behind: int, estimator: Estimator) -> int:

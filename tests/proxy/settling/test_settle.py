@@ -32,6 +32,20 @@ async def test_a_break_costs_what_stood_behind_it() -> None:
     assert flow.lost_tokens == pytest.approx(len(RULES) / 4, rel=0.1)
 
 
+async def test_of_several_breaks_the_first_carries_what_stood_behind_it_once() -> None:
+    """The tools behind which nothing was found again cost all of it; the clock behind them nothing more."""
+    pipeline = Pipeline(engine=Engine())
+    tools = [{"type": "function", "function": {"name": n, "parameters": {}}} for n in ("read", "write")]
+    await pipeline.send(chat(U1, system="Time 10:41\n" + RULES, tools=tools))
+    both = await pipeline.send(chat(U1, A1, U2, system="Time 10:42\n" + RULES, tools=tools[::-1]))
+    assert [cause.code for cause in both.causes if cause.severity == "break"] == ["tool_reorder", "timestamp"]
+    assert record_of(both).cause == "tool_reorder"
+    assert both.measured is not None
+    assert both.measured.prompt_tokens is not None
+    assert both.lost_tokens is not None
+    assert 0.8 * len(RULES) / 4 < both.lost_tokens <= both.measured.prompt_tokens
+
+
 async def test_a_loss_costs_what_was_found_below_the_parents_own_count() -> None:
     pipeline = Pipeline()
     await pipeline.send(chat(U1), tokens=(10_000, 0), ttft_s=10.0)
