@@ -32,7 +32,7 @@ Look = tuple[Reading, Interval] | str
 @click.option("--api-key", help="Sent as Bearer, where the server asks for a key.")
 @as_json
 def watch(url: str | None, interval: float, count: int | None, api_key: str | None, as_json: bool) -> None:
-    """Watch the counters of the model server at URL, else of the configured backend.
+    """Watch the counters of a model server: the one at URL, else the configured backend.
 
     Known are vLLM of every generation, llama-server, vllm-mlx and Rapid-MLX. The first line sums up since the
     server's start, each further one the time since the line before; a restart of the server is recognised.
