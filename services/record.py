@@ -84,6 +84,8 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     fixes: list[str] | None = None
     cost_usd: float | None = None
     savings_usd: float | None = None
+    written_tokens: int | None = None
+    written_1h_tokens: int | None = None
 
 
 STATUSES = (

@@ -17,7 +17,9 @@ from services.history.tables import requests
 
 GROUPS = frozenset({"agent", "session", "model", "cause", "hit"})
 MODELS = 500  # looked at; a user has tens
-SUMS = ("cost_usd", "savings_usd", "prompt_tokens", "cached_tokens")
+SUMS = (
+    "cost_usd", "savings_usd", "prompt_tokens", "cached_tokens", "written_tokens", "written_1h_tokens",
+)  # fmt: skip
 
 _columns = requests.c
 Row = dict[str, Any]
@@ -26,8 +28,9 @@ Row = dict[str, Any]
 def spending(connection: Connection, filters: Filters, by: str | None, prices: Prices) -> Row | None:
     """Sums in all, by model, and by one of `GROUPS`; None where nothing was sent to a service that charges.
 
-    ``models`` are dearest first, each with ``reads_per_write`` at which caching breaks even by its list
-    prices. ``unpriced`` are requests whose cost is unknown, by model. Amounts are None where none is known.
+    ``models`` are dearest first, each with its ``reads_per_write`` (tokens read for one that was written) and
+    with how many make caching break even by its list prices. ``unpriced`` are requests whose cost is unknown,
+    by model. Amounts are None where none is known.
     """
     models = _charged(connection)
     if not models:
@@ -47,7 +50,7 @@ def spending(connection: Connection, filters: Filters, by: str | None, prices: P
     by_model = _summed(rows, "backend_kind", "model")
     return {
         **_amounts(rows),
-        "models": [row | _break_even(row, prices) for row in by_model],
+        "models": [row | {"reads_per_write": _reads(row)} | _break_even(row, prices) for row in by_model],
         "groups": _summed(rows, "group") if by in GROUPS else [],
         "unpriced": [
             {"backend_kind": row["backend_kind"], "model": row["model"], "requests": row["measured"]}
@@ -89,6 +92,12 @@ def _total(values: Iterable[Any]) -> Any:
     return (
         round(float(total), 9) if isinstance(known[0], float) else int(total)
     )  # decimals are sums of integers
+
+
+def _reads(row: Row) -> float | None:
+    """Tokens read for each that was written; None where none was, or where none of the two is known."""
+    written = (row["written_tokens"] or 0) + (row["written_1h_tokens"] or 0)
+    return round(row["cached_tokens"] / written, 2) if written and row["cached_tokens"] is not None else None
 
 
 def _break_even(row: Row, prices: Prices) -> Row:

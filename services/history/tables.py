@@ -145,6 +145,8 @@ requests = Table(
     Column("cost_usd", Double),
     Column("savings_usd", Double),
     Column("new_chunks", _json),
+    Column("written_tokens", BigInteger),
+    Column("written_1h_tokens", BigInteger),
 )
 
 # The questions people ask: a session or a model over time, who else sent this system prompt or these tools,

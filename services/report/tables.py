@@ -98,28 +98,27 @@ def dollars(amount: float | None) -> str | None:
 def _costs(report: dict[str, Any]) -> Table:
     costs = report["costs"] or {"models": []}
     rows: list[list[Cell]] = [
-        [
-            row["model"], row["priced"], dollars(row["cost_usd"]), dollars(row["savings_usd"]),
-            row["prompt_tokens"], row["cached_tokens"], row["break_even"], row["break_even_1h"],
-        ]
+        [row["model"], *_spent(row), row["reads_per_write"], row["break_even"], row["break_even_1h"]]
         for row in costs["models"]
         if row["priced"]
-    ]  # fmt: skip
+    ]
     if len(rows) > 1:
-        sums = (dollars(costs["cost_usd"]), dollars(costs["savings_usd"]))
-        rows.append(
-            ["in all", costs["priced"], *sums, costs["prompt_tokens"], costs["cached_tokens"], None, None]
-        )
+        rows.append(["in all", *_spent(costs), None, None, None])
     note = (
-        "By list price, standard tier. Saved: against no caching, writes counted as dearer. Break-even: how "
-        "often a written token must be read until its write is paid for, where it lives five minutes or an "
-        "hour."
+        "By list price, standard tier. Saved: against no caching, writes counted as dearer. A write has paid "
+        "for itself when each written token was read that often, where it lives five minutes or an hour."
     )
     head = (
-        "model", "requests", "cost $", "saved $", "prompt tokens", "cached tokens", "break-even reads",
-        "reads (1 h)",
+        "model", "requests", "cost $", "saved $", "prompt tokens", "read", "written", "written (1 h)",
+        "reads per write", "pays from", "pays from (1 h)",
     )  # fmt: skip
     return Table("What cloud models cost", note, head, rows)
+
+
+def _spent(row: dict[str, Any]) -> list[Cell]:
+    names = ("prompt_tokens", "cached_tokens", "written_tokens", "written_1h_tokens")
+    amounts: list[Cell] = [row["priced"], dollars(row["cost_usd"]), dollars(row["savings_usd"])]
+    return [*amounts, *(row[name] for name in names)]
 
 
 def _unpriced(report: dict[str, Any]) -> Table:

@@ -42,8 +42,8 @@ def spent(history):
     """Two agents, three models, one of them without a price; and a local server."""
     history.info["store"].save(
         [
-            cloud(0.5, 1.5),
-            cloud(0.25, -0.25, session="two"),
+            cloud(0.5, 1.5, written_tokens=150),
+            cloud(0.25, -0.25, session="two", written_tokens=50, written_1h_tokens=200),
             cloud(2.0, 3.0, backend_kind="openai", model="gpt-5", agent="codex"),
             cloud(None, None, model="claude-next", agent="codex"),
             cloud(None, None, model="claude-sonnet-5", prompt_tokens=None, cached_tokens=None),
@@ -92,7 +92,9 @@ def test_models_say_when_caching_breaks_even(spent):
         0.2778,
         1.1111,
     )
+    assert models["claude-sonnet-5"]["reads_per_write"] == 4.0  # 1,600 read, 400 written
     assert models["gpt-5"]["break_even"] == 0.0
+    assert models["gpt-5"]["reads_per_write"] is None
     assert models["claude-next"]["break_even"] is None
 
 

@@ -156,6 +156,7 @@ def _add_answer(record: Record, flow: Flow) -> None:
         record.cached_source, record.cached_field = measured.source, measured.field
         record.cached_confidence, record.completion_tokens = measured.confidence, measured.completion_tokens
         record.load_ms, record.prefill_ms = measured.load_ms, measured.prefill_ms
+        record.written_tokens, record.written_1h_tokens = measured.written, measured.written_1h
 
 
 def _add_cached(record: Record, cached: Cached) -> None:
