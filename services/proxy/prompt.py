@@ -35,7 +35,8 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     `index` is the position in the received array (messages only, else -1); `hash` the 20-byte SHA-1 of the
     normalised chunk; `size` the bytes of its decoded text, `wide` those of them that belong to non-ASCII
     characters (extrapolated in long texts); `media` the number of media parts; `part` the received JSON of it
-    (a JSON value of the dialect's shape), which may be a view that keeps the whole body alive.
+    (a JSON value of the dialect's shape), which may be a view that keeps the whole body alive. `memo` is for
+    a number derived from `part`: in a conversation the same chunk comes back turn after turn.
     """
 
     kind: ChunkKind
@@ -46,6 +47,7 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     wide: int
     media: int
     part: msgspec.Raw | bytes
+    memo: list[int] = []
 
     @property
     def raw(self) -> bytes:

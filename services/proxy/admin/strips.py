@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from services.proxy.flow import Flow
-from services.proxy.placing.outline import outline
-from services.proxy.settling.row import CHUNK_HASH_BYTES
+from services.proxy.placing.outline import CHUNK_HASH_BYTES, outline
 
 # A 400-message prompt takes 2.5 KB, the usual one of 40 a tenth of that: about 2 MB, at most 10.
 STRIPS = 4_096

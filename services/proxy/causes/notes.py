@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from services.proxy.causes.scene import Scene
+from services.proxy.chunking.cut import holds
 from services.proxy.flow import Cause, Flow
 from services.proxy.prompt import Chunk
 from services.proxy.state.base import HASH_BYTES, Past
@@ -89,18 +90,19 @@ def spellings_of(chunks: Iterable[Chunk]) -> list[int]:
 
     Comparable within this process only; 0 where there is nothing of the kind.
     """
-    return [
-        # One pass over what has no ids, which is most of a conversation.
-        _spelling(chunk) if chunk.kind == "message" and (chunk.media or ID_ENDING in chunk.raw) else 0
-        for chunk in chunks
-    ]
+    return [(chunk.memo or _looked_at(chunk))[0] for chunk in chunks]
+
+
+def _looked_at(chunk: Chunk) -> list[int]:
+    chunk.memo.append(_spelling(chunk) if chunk.kind == "message" else 0)
+    return chunk.memo
 
 
 def _spelling(chunk: Chunk) -> int:
     raw = chunk.raw
     if chunk.media:
         return hash(tuple(text for text in raw.split(b'"') if len(text) >= LEAST_MEDIA and b" " not in text))
-    ids = _ids(raw)
+    ids = _ids(raw) if holds(raw, ID_ENDING) else []
     return hash(tuple(ids)) if ids else 0
 
 
@@ -134,8 +136,8 @@ MOST_IDS = 64  # of one message; more calls in one turn are not seen
 def _ids(raw: bytes) -> list[bytes]:
     """The values that stand behind id keys."""
     found: list[bytes] = []
-    for key in ID_KEYS if any(mark in raw for mark in CALL_MARKS) else ID_KEYS[1:]:
-        at = raw.find(key)
+    for key in ID_KEYS if any(holds(raw, mark) for mark in CALL_MARKS) else ID_KEYS[1:]:
+        at = raw.find(key) if holds(raw, key) else -1
         while at >= 0 and len(found) < MOST_IDS:
             start = raw.find(b'"', at + len(key))
             end = raw.find(b'"', start + 1)

@@ -118,12 +118,17 @@ def spelling(data: bytes) -> Spelling:
 
 def is_simple(data: bytes) -> bool:
     r"""Whether there is no ``\u`` and no ``\/`` (nor ``\\u``, which looks alike)."""
-    return not (_strstr(data, b"\\u") or _strstr(data, b"\\/"))
+    return not (holds(data, b"\\u") or holds(data, b"\\/"))
 
 
 def is_single(data: bytes) -> bool:
     """Whether no backslash follows another."""
-    return not _strstr(data, b"\\\\")
+    return not holds(data, b"\\\\")
+
+
+def holds(data: bytes, needle: bytes) -> bool:
+    """Whether JSON holds some bytes; not for anything with a NUL in it."""
+    return bool(_strstr(data, needle))
 
 
 def members(raw: Raw | bytes) -> dict[str, Raw]:

@@ -13,6 +13,7 @@ from services.proxy.prompt import Chunk, Prompt
 from services.proxy.state.base import HASH_BYTES
 
 REMEMBERED = 256  # conversations that take turns on one proxy; each costs some bytes a chunk
+CHUNK_HASH_BYTES = 8  # of each chunk in ``chunk_hashes``: 64 bits tell the chunks of one history apart
 
 LETTERS: Mapping[str, str] = {
     "params": "p", "tools": "t", "system": "s", "message": "m", "prompt": "q",
@@ -24,12 +25,16 @@ ROLES: Mapping[str, str] = {
 
 
 class Outline(NamedTuple):
-    """A prompt's chunks: letters for kind and role, truncated hashes, bytes; and how much text they are."""
+    """A prompt's chunks: letters for kind and role, truncated hashes, bytes; and how much text they are.
+
+    `names` are the hashes as rows hold them: shorter, in hexadecimal.
+    """
 
     kinds: str = ""
     roles: str = ""
     hashes: bytes = b""
     sizes: tuple[int, ...] = ()
+    names: str = ""
     bulk: Bulk = Bulk()
 
 
@@ -38,6 +43,9 @@ _recent: OrderedDict[bytes, Outline] = OrderedDict()
 
 def outline(prompt: Prompt) -> Outline:
     """The outline of `prompt`, from that of the longest prefix that is remembered."""
+    whole = _recent.get(prompt.prefixes[-1]) if prompt.prefixes else None
+    if whole is not None:
+        return whole
     known, length = Outline(), 0
     for count in range(len(prompt.prefixes), 0, -1):
         found = _recent.get(prompt.prefixes[count - 1])
@@ -47,7 +55,6 @@ def outline(prompt: Prompt) -> Outline:
     made = _extended(known, prompt.chunks[length:])
     if prompt.prefixes:
         _recent[prompt.prefixes[-1]] = made
-        _recent.move_to_end(prompt.prefixes[-1])
         if len(_recent) > REMEMBERED:
             _recent.popitem(last=False)
     return made
@@ -61,5 +68,6 @@ def _extended(known: Outline, chunks: list[Chunk]) -> Outline:
         known.roles + "".join([ROLES.get(chunk.role, "-") for chunk in chunks]),
         known.hashes + b"".join([chunk.hash[:HASH_BYTES] for chunk in chunks]),
         known.sizes + tuple([chunk.size for chunk in chunks]),
+        known.names + b"".join([chunk.hash[:CHUNK_HASH_BYTES] for chunk in chunks]).hex(),
         known.bulk.plus(bulk_of(chunks)),
     )

@@ -9,11 +9,10 @@ from typing import Any
 from services.proxy.dialects import kind_of
 from services.proxy.endpoint import endpoint_of
 from services.proxy.flow import Cached, Cause, Flow, Verdict
+from services.proxy.placing.outline import outline
 from services.proxy.prompt import Prompt
 from services.proxy.settling.fresh import new_chunks
 from services.record import Record
-
-CHUNK_HASH_BYTES = 8  # of each chunk in ``chunk_hashes``: 64 bits tell the chunks of one history apart
 
 
 def headline(causes: list[Cause]) -> Cause | None:
@@ -129,14 +128,15 @@ def _add_prompt(record: Record, prompt: Prompt) -> None:
     record.request_bytes, record.raw_hash = prompt.request_bytes, _hex(prompt.raw_hash)
     if not prompt.chunks:
         return
-    head = sum(chunk.kind in ("params", "tools", "system") for chunk in prompt.chunks)
+    lines = outline(prompt)
+    head = len(lines.kinds) - len(lines.kinds.lstrip("pts"))
     record.stream, record.has_media = prompt.stream, prompt.has_media
     record.message_count, record.tool_count = prompt.message_count, prompt.tool_count
     record.chunk_count = len(prompt.chunks)
     record.system_hash, record.tools_hash = _hex(prompt.system_hash), _hex(prompt.tools_hash)
     record.tools_set_hash, record.request_hash = _hex(prompt.tools_set_hash), _hex(prompt.request_hash)
     record.prefix_hash = _hex(prompt.prefixes[head - 1]) if head else None
-    record.chunk_hashes = b"".join(chunk.hash[:CHUNK_HASH_BYTES] for chunk in prompt.chunks).hex()
+    record.chunk_hashes = lines.names
 
 
 def _add_verdict(record: Record, verdict: Verdict) -> None:

@@ -34,6 +34,7 @@ class Entry(msgspec.Struct, gc=False):
     query: Query
     settled: Settled | None = None
     marks: Marks | None = None
+    marks_bytes: int = 0
     bytes: int = 0
 
 
@@ -93,7 +94,7 @@ class LocalState:
             return
         entry.settled = settled
         if marks is not None:
-            entry.marks = marks
+            entry.marks, entry.marks_bytes = marks, marks_cost(marks)
             held = self._lineages.get(entry.node.lineage, deque())
             for old in list(held)[: -limits.MARKED_PER_LINEAGE]:
                 self._entries[old].marks = None
@@ -212,10 +213,10 @@ class LocalState:
         self._shrink()
 
     def _weigh(self, entry: Entry) -> None:
-        node, marks = entry.node, entry.marks
+        node = entry.node
         size = limits.NODE_COST + len(node.chunks) + INT_COST * len(node.sizes) + 2 * len(node.kinds)
-        if marks is not None:
-            size += sum(200 + len(head) + len(tail) for *_, head, tail in marks.sections)
+        if entry.marks is not None:
+            size += entry.marks_bytes
         self.bytes += size - entry.bytes
         entry.bytes = size
 
@@ -238,6 +239,11 @@ class LocalState:
         for place, _ in limits.indices(entry.query, entry.node):
             _drop(self._index, place, request_id)
         _drop(self._lineages, entry.node.lineage, request_id)
+
+
+def marks_cost(marks: Marks) -> int:
+    """Bytes that the marks of a request take."""
+    return 200 * len(marks.sections) + sum([len(mark[6]) + len(mark[7]) for mark in marks.sections])
 
 
 def _drop(index: dict[Any, deque[str]], place: Any, request_id: str) -> None:
