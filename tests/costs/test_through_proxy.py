@@ -94,14 +94,14 @@ def as_sent(value: dict[str, Any]) -> bytes:
 
 def without_marks(out: bytes) -> bytes:
     """A body that went out, less what the proxy puts in; anything else that it did would be left over."""
-    left, at, opened = b"", 0, False
+    left, at, opened = bytearray(), 0, False
     while at < len(out):
         close = CONTROL + b"}]" if opened else CONTROL
         mark = next((mark for mark in (OPEN, close) if out.startswith(mark, at)), b"")
         opened = mark == OPEN or (opened and mark != close)
         left += b"" if mark else out[at : at + 1]
         at += len(mark) or 1
-    return left
+    return bytes(left)
 
 
 def test_off_by_default_nothing_is_put_in(off: Proxy, service: Service) -> None:
@@ -262,3 +262,50 @@ def test_the_simulator_is_as_strict_over_the_wire(service: Service, off: Proxy) 
     assert b"maximum of 4" in answer.body
     with pytest.raises(RefusedError):
         service.cache.take(turn(0, system=five))
+
+
+def test_a_large_body_is_marked_in_a_thread(on: Proxy, service: Service) -> None:
+    """Two megabytes; the service reads what was written the turn before."""
+    value = turn(0, system=RULES * 150)
+    assert len(as_sent(value)) > 2_000_000
+    send(on, value, "large")
+    value["messages"] += turn(1)["messages"][1:]
+    answer = send(on, value, "large")
+    assert len(answer.ours["fix"].split(",")) == 4
+    assert without_marks(service.bodies[-1]) == as_sent(value)
+    send(on, value, "large")
+    assert service.usages[-1].fresh == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"not json",
+        b"",
+        b"[]",
+        b'{"model": "claude-sonnet-5", "messages": "none"}',
+        b'{"model": "claude-sonnet-5", "messages": [1, null]}',
+        b'{"model":"claude-sonnet-5","messages":[{"role":"user","content":"\xff"}]}',
+    ],
+)
+def test_what_is_no_request_goes_out_as_it_came(on: Proxy, service: Service, body: bytes) -> None:
+    on.request("POST", "/v1/messages", body, [("Content-Type", "application/json")])
+    assert service.bodies[-1] == body
+
+
+def test_a_client_that_leaves_while_its_request_waits_frees_everything(on: Proxy, service: Service) -> None:
+    """The row says that it left, and the next request of the session is served."""
+    send(on, turn(0), "leaves")
+    service.starts_in = 5.0
+    with on.client() as client:
+        client.socket.sendall(
+            b"POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nX-MetalAnchor-Session: leaves\r\n"
+            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+            % len(as_sent(turn(1)))
+            + as_sent(turn(1))
+        )
+        service.backend.wait(lambda: service.backend.active > 0)
+    on.wait_rows(1, lambda row: row["status"] == "client_cancelled")
+    service.backend.wait(lambda: service.backend.active == 0)
+    service.starts_in = 0.0
+    assert "fix" in send(on, turn(1), "leaves").ours

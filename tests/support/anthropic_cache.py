@@ -271,7 +271,7 @@ class Service:
         try:
             body = json.loads(received.body, object_pairs_hook=_no_twice)
             usage = self._account(received.body, body)
-        except (RefusedError, ValueError) as error:
+        except (RefusedError, ValueError, TypeError, AttributeError, KeyError) as error:
             self.refused.append(str(error))
             value = {"type": "error", "error": {"type": "invalid_request_error", "message": str(error)}}
             return as_json(value, status=400)

@@ -163,6 +163,8 @@ def _money(row: Mapping[str, Any], say: Speech) -> list[tuple[str, list[tuple[st
     figures = [
         (say("Cost"), dollars(row["cost_usd"]), by_list),
         (say("Saved by prompt caching"), dollars(row["savings_usd"]), against),
+        (say("Written for five minutes"), count(row["written_tokens"]), say("the model server reports it")),
+        (say("Written for an hour"), count(row["written_1h_tokens"]), say("the model server reports it")),
     ]
     return [(say("Money"), figures)]
 
