@@ -14,6 +14,7 @@ from tests.support.backend import Backend, Received, Reply
 from tests.support.backend.script import as_json, sse
 from tests.support.proxy import Proxy
 from tests.support.records import make_record
+from tests.support.samples import fill_samples
 
 DAY_MS = 86_400_000
 AGENTS = {
@@ -123,6 +124,7 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gallery]:
     url = f"sqlite:///{folder / 'history.sqlite'}"
     records = day()
     fill(url, records)
+    fill_samples(url)
     backend = Backend().start()
     backend.answer(answer)
     proxy = Proxy(folder, backend.url, database_url=url).start()

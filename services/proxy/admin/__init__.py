@@ -9,7 +9,19 @@ from litestar import Litestar, Router
 from litestar.datastructures import ResponseHeader
 from litestar.exceptions import HTTPException
 
-from services.proxy.admin import bodies, events, exact, health, lineages, pages, reference, report, rows, sql
+from services.proxy.admin import (
+    bodies,
+    events,
+    exact,
+    health,
+    lineages,
+    pages,
+    reference,
+    report,
+    rows,
+    samples,
+    sql,
+)
 from services.proxy.admin.document import DocumentConfig
 from services.proxy.admin.errors import HistoryUnavailable, on_bug, on_depth, on_history, on_http
 from services.proxy.admin.hardening import HEADERS
@@ -36,6 +48,7 @@ def create_admin(ctx: Parts) -> Litestar:
         sql.routes(history),
         report.routes(history, ctx.billing.prices),
         *trends.data_routes(history),
+        *samples.routes(history),
     ]
     api = Router("/api", route_handlers=parts)
     return Litestar(

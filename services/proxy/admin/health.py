@@ -11,6 +11,7 @@ from typing import Any
 
 from litestar import Response, Router, get
 
+from services.proxy.admin import counters
 from services.proxy.admin.errors import HistoryUnavailable
 from services.proxy.admin.history import History
 from services.proxy.admin.metrics import CONTENT_TYPE, Family, outbox_families, state_families
@@ -44,7 +45,14 @@ async def status_of(ctx: Parts, history: History) -> dict[str, Any]:
     outbox = ctx.outbox.status()
     beats = outbox.pop("workers")
     seen = outbox.pop("worker_seen")
-    backends = [backend_status(backend) for backend in ctx.backends]
+    sampled = counters.latest(beats)
+    backends = [
+        {
+            **backend_status(backend),
+            "sampled": counters.status_of(sampled.get(backend.name), ctx.settings.alarm_hit_rate),
+        }
+        for backend in ctx.backends
+    ]
     state = ctx.state.status()
     found: dict[str, Any] = {
         "version": version("metalanchor"),
@@ -107,7 +115,9 @@ def _touch(connection: Any) -> None:
 
 
 def _families(ctx: Parts) -> Iterable[Family]:
-    yield from outbox_families(ctx.outbox.status())
+    outbox = ctx.outbox.status()
+    yield from outbox_families(outbox)
+    yield from counters.families(outbox["workers"], ctx.settings.alarm_hit_rate)
     yield from state_families(ctx.state.status())
 
 

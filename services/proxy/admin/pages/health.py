@@ -10,7 +10,7 @@ from services.proxy.admin.health import status_of
 from services.proxy.admin.history import History
 from services.proxy.admin.pages.language import Speech
 from services.proxy.admin.pages.site import Site
-from services.proxy.admin.pages.words import count, milliseconds, size
+from services.proxy.admin.pages.words import count, milliseconds, percent, size
 from services.proxy.admin.parts import Parts
 
 
@@ -42,6 +42,7 @@ def findings(status: Mapping[str, Any], say: Speech) -> list[Finding]:
     """Every part of `status` in words, in the order of a request's way."""
     return [
         *(_backend(backend, say) for backend in status["backends"]),
+        *(_reuse(backend, say) for backend in status["backends"] if _rate(backend) is not None),
         _state(status, say),
         _redis(status, say),
         _queue(status, say),
@@ -71,6 +72,27 @@ def _backend(backend: Mapping[str, Any], say: Speech) -> Finding:
             help=say("Start the model server, or point METALANCHOR_BACKEND_URL at another one."),
         )
     return Finding(name=name, state="degraded", text=say("{url} was not asked yet.", url=url))
+
+
+def _rate(backend: Mapping[str, Any]) -> float | None:
+    sampled = backend.get("sampled")
+    return sampled["hit_rate"] if sampled else None
+
+
+def _reuse(backend: Mapping[str, Any], say: Speech) -> Finding:
+    """What the model server's own counters say, where the worker samples them."""
+    name, rate = say("Its cache"), _rate(backend)
+    text = say(
+        "{url} finds {share} of what it is asked for in its cache.", url=backend["url"], share=percent(rate)
+    )
+    if not backend["sampled"]["alarm"]:
+        return Finding(name=name, state="ok", text=text)
+    return Finding(
+        name=name,
+        state="degraded",
+        text=text,
+        help=say("That is below METALANCHOR_ALARM_HIT_RATE. Trends shows since when, and what was lost why."),
+    )
 
 
 def _state(status: Mapping[str, Any], say: Speech) -> Finding:

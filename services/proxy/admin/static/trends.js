@@ -1,4 +1,5 @@
-// The charts of Trends: fetches /metalanchor/api/series for the span, agent and model shown, and draws them.
+// The charts of Trends: fetches /metalanchor/api/series for the span, agent and model shown, and draws them; and
+// /metalanchor/api/samples, what model servers count of themselves, where any was sampled in that span.
 "use strict";
 (() => {
   const HEIGHT = 240;
@@ -15,10 +16,10 @@
     for (const name of ["agent", "model"]) if (box.dataset[name]) query.set(name, box.dataset[name]);
     const problem = document.getElementById("chart-problem");
     try {
-      const answer = await fetch(`/metalanchor/api/series?${query}`);
-      const data = await answer.json();
-      if (!answer.ok) throw new Error(data.error.message);
-      shown = { data, say: (text) => texts[text] || text };
+      const [data, samples] = await Promise.all([
+        fetched(`series?${query}`), fetched(`samples?span=${box.dataset.span}`),
+      ]);
+      shown = { data, samples, say: (text) => texts[text] || text };
       problem.hidden = true;
       draw();
       box.dataset.drawn = "true";
@@ -26,6 +27,13 @@
       problem.textContent = `${texts["The figures could not be fetched."]} ${error.message}`;
       problem.hidden = false;
     }
+  }
+
+  async function fetched(path) {
+    const answer = await fetch(`/metalanchor/api/${path}`);
+    const data = await answer.json();
+    if (!answer.ok) throw new Error(data.error.message);
+    return data;
   }
 
   function draw() {
@@ -46,16 +54,34 @@
       ], " %", [0, 100]),
       stacked("chart-lost", data, say, Object.entries(data.lost_s)),
       stacked("chart-requests", data, say, [["requests", data.requests]], ""),
+      ...counted(shown.samples, say, shares),
     ].filter(Boolean);
+  }
+
+  function counted(samples, say, shares) {
+    const section = document.getElementById("counted");
+    const { backends } = samples;
+    section.hidden = !backends.length;
+    if (!backends.length) return [];
+    const each = (name) => backends.map((one, place) => [one.backend, shares(one[name]), `--c${place + 1}`]);
+    const load = backends.flatMap((one, place) => [
+      [`${one.backend}: ${section.dataset.running}`, one.running, `--c${place + 1}`],
+      [`${one.backend}: ${section.dataset.waiting}`, one.waiting, `--c${place + 1}`, [5, 4]],
+    ]);
+    return [
+      lines("chart-hits", samples, say, each("hit_rate"), " %", [0, 100]),
+      lines("chart-kv", samples, say, each("kv_usage"), " %", [0, 100]),
+      lines("chart-load", samples, say, load, ""),
+    ];
   }
 
   function lines(id, data, say, series, unit, range) {
     const options = series.map(([label, , stroke, dash]) => ({
       label, dash, stroke: colour(stroke), width: 1.75, spanGaps: true,
       points: { show: sparse(data.t, series), size: 5 },
-      value: (_, value) => (value === null || value === undefined ? unknown : value.toFixed(unit === " %" ? 0 : 2) + unit),
+      value: (_, value) => (value === null || value === undefined ? unknown : value.toFixed(unit === " s" ? 2 : 0) + unit),
     }));
-    return plot(id, data.t, say, series.map(([, values]) => values), options, range ? { range } : {});
+    return plot(id, data.t, say, series.map(([, values]) => values), options, range ? { range } : {}, isKnown);
   }
 
   function stacked(id, data, say, series, unit = " s") {
@@ -72,18 +98,20 @@
     }));
     // The tallest sums are drawn first, so that the shorter ones stand in front of them.
     const bars = { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] };
-    return plot(id, data.t, say, sums.reverse(), drawn.reverse(), bars);
+    return plot(id, data.t, say, sums.reverse(), drawn.reverse(), bars, Boolean);
   }
+
+  const isKnown = (value) => value !== null;
 
   function sparse(times, series) {
     const most = Math.max(0, ...series.map(([, values]) => values.filter((value) => value !== null).length));
     return most < times.length / 2;
   }
 
-  function plot(id, times, say, columns, series, scale) {
+  function plot(id, times, say, columns, series, scale, isWorthALook) {
     const box = document.getElementById(id);
     box.replaceChildren();
-    if (!columns.some((values) => values.some((value) => value))) {
+    if (!columns.some((values) => values.some(isWorthALook))) {
       box.append(Object.assign(document.createElement("p"), { className: "empty", textContent: say("Nothing in this span.") }));
       return null;
     }

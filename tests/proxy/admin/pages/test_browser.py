@@ -167,7 +167,8 @@ def test_trends_follow_the_choice(gallery: Gallery, open_window):
     window = open_window(gallery.proxy.url)
     page = window.open("/trends")
     settled(page, "trends")
-    assert page.locator("canvas").count() == 4
+    assert page.locator("canvas").count() == 7
+    assert page.locator("#counted .u-legend").first.inner_text().count("127.0.0.1:8000") == 1
     page.select_option("select[name=agent]", "open-webui")
     page.wait_for_selector("#trends[data-agent=open-webui][data-drawn]")
     assert page.locator("#chart-lost canvas").count() == 0  # it lost nothing
