@@ -147,6 +147,9 @@ requests = Table(
     Column("new_chunks", _json),
     Column("written_tokens", BigInteger),
     Column("written_1h_tokens", BigInteger),
+    Column("answered_by", String(36)),
+    Column("saved_tokens", BigInteger),
+    Column("saved_ms", Double),
 )
 
 # The questions people ask: a session or a model over time, who else sent this system prompt or these tools,
