@@ -14,8 +14,8 @@ from litestar.exceptions import NotFoundException
 from services.proxy.admin.errors import failure
 from services.proxy.admin.parts import Parts
 from services.proxy.backend import Backend
-from services.proxy.exact import Inexact, exact
 from services.proxy.probe import connection_to
+from services.proxy.settling.exact import Inexact, exact
 
 TIMEOUT_S = 30.0  # Ollama loads the model before it renders
 ANSWER_MAX = 64 << 20  # the tokens of 16 MiB of text

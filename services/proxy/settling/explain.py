@@ -21,7 +21,10 @@ MAX_MADE = 512  # at most 5 KB each, for a prompt of 400 messages
 
 
 class Made(NamedTuple):
-    """What a request was made of: its chunks by letter and hash, no text; and how its model was loaded."""
+    """What a request was made of: its chunks by letter and hash, no text; and how its model was loaded.
+
+    `prompt_tokens` is the engine's own count of all of it, None where it gave none.
+    """
 
     parent: str | None
     backend: str
@@ -30,6 +33,7 @@ class Made(NamedTuple):
     kinds: str
     hashes: bytes
     engine: dict[str, Any]
+    prompt_tokens: int | None = None
 
 
 class Explanations:
@@ -195,4 +199,8 @@ def _made(flow: Flow) -> Made | None:
         engine |= {"shift": asked.options["shift"]} if "shift" in asked.options else {}
         engine |= {"keep_alive": asked.keep_alive_s} if asked.keep_alive_s is not None else {}
     parent = flow.verdict.parent.node.id if flow.verdict and flow.verdict.parent else None
-    return Made(parent, flow.backend.name, prompt.dialect, prompt.model, lines.kinds, lines.hashes, engine)
+    measured = flow.measured
+    counted = measured.prompt_tokens if measured and not measured.uncached_only else None
+    return Made(
+        parent, flow.backend.name, prompt.dialect, prompt.model, lines.kinds, lines.hashes, engine, counted
+    )

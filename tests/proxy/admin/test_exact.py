@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.backend.script import Received, Reply, as_json, body
 from tests.support.http import Answer
-from tests.support.story import CHAT, MESSAGES, OLLAMA, NewStory, Story, Told
-from tests.support.talk import ASK, MORE, RULES, function, said, turn, user
+from tests.support.story import CHAT, MESSAGES, OLLAMA, RESPONSES, NewStory, Story, Told
+from tests.support.talk import ASK, MORE, RULES, function, said, text, turn, user
 
 pytestmark = pytest.mark.process
 
@@ -93,20 +93,89 @@ def test_ollama_renders_without_generating(stories: NewStory) -> None:
     assert (seen[0]["options"], seen[0]["keep_alive"]) == ({"num_ctx": 8192}, 600)
 
 
+CONVERTED = [
+    (
+        MESSAGES,
+        "/v1/messages/count_tokens",
+        lambda s, t: {"system": [text(s)], "messages": t, "max_tokens": 9},
+    ),
+    (RESPONSES, "/v1/responses/input_tokens", lambda s, t: {"instructions": s, "input": t}),
+]
+
+
+def apart(story: Story, path: str, body: Any) -> Told:
+    """Two requests of another API with a clock between two system texts."""
+    heads = [f"{RULES} It is 10:4{k}. {story.model} {RULES}" for k in range(2)]
+    ask = user(f"{story.model} {ASK}")
+    story.say(body(heads[0], [ask]), path=path)
+    return story.say(
+        body(heads[1], [ask, said(f"ok {story.model}"), user(f"{MORE} {story.model}")]), path=path
+    )
+
+
+@pytest.mark.parametrize(("path", "counter", "made"), CONVERTED)
+def test_apis_that_the_server_converts_are_rendered_as_it_does(
+    stories: NewStory, path: str, counter: str, made: Any
+) -> None:
+    """As a chat with a system message; the server's own count of the request confirms it."""
+    story = stories()
+    length = []
+
+    def count(received: Received) -> Reply:
+        body = received.json()
+        assert "system" in body or "instructions" in body
+        return as_json({"input_tokens": length[-1]})
+
+    def cut(received: Received) -> Reply:
+        found = tokens(received)
+        length.append(len(json.loads(found.writes[0][1])["tokens"]))
+        return found
+
+    for answer, where in ((template, "/apply-template"), (cut, "/tokenize"), (count, counter)):
+        story.backend.answer(answer, where)
+    told = apart(story, path, made)
+    found = json.loads(exactly(story, told).body)
+    assert found["byte_offset"] == len(f"<system>{RULES} It is 10:4")
+    assert found["token"] == found["byte_offset"] // 4
+    assert "It is 10:41" in found["after"]
+
+    story.backend.answer(as_json({"input_tokens": 5}), counter)
+    refused = exactly(story, told)
+    assert refused.status == 422
+    assert "5 tokens" in json.loads(refused.body)["error"]["message"]
+
+
+@pytest.mark.parametrize(("path", "made"), [(path, made) for path, _, made in CONVERTED])
+def test_ollama_renders_other_apis_by_its_chat_route(stories: NewStory, path: str, made: Any) -> None:
+    """It has no tokeniser: about where the token is, is judged by its own count of the prompt."""
+    story = stories("ollama")
+    heads = [f"{RULES} It is 10:4{k}. {RULES}" for k in range(2)]
+    story.say(made(heads[0], [user(ASK)]), path=path, tokens=(300, None))
+    told = story.say(made(heads[1], [user(ASK), said(), user(MORE)]), path=path, tokens=(400, None))
+    seen: list[Any] = []
+
+    def shown(received: Received) -> Reply:
+        seen.append(received.json())
+        return as_json({"_debug_info": {"rendered_template": rendered(seen[-1]["messages"])}})
+
+    story.backend.answer(shown, CHAT)
+    found = json.loads(exactly(story, told).body)
+    assert (found["token"], found["broken"]) == (None, True)
+    whole = len(rendered(seen[-1]["messages"]))
+    if found["estimated_token"] is not None:
+        assert found["estimated_token"] == round(400 * found["byte_offset"] / whole)
+    assert all(asked["_debug_render_only"] is True for asked in seen)
+
+
 def test_what_cannot_be_told_is_said_clearly(stories: NewStory) -> None:
-    """No parent, another API, another backend, an unknown request, text switched off, a faulty server."""
+    """No parent, another backend, an unknown request, text switched off, a faulty server."""
     story = stories()
     first = story.say({"messages": [turn("system", f"{story.model} {RULES}"), user(story.model)]})
-    anthropic = [
-        story.say({"system": RULES, "messages": [user(ASK)][:k], "max_tokens": 9}, path=MESSAGES)
-        for k in (1, 1)
-    ]
     vllm = broken(stories("vllm"))
     silent = stories(keep_text="false")
     story.backend.answer(body("no", status=500), "/apply-template")
     cases = [
         (story, first, 422, "compared with nothing"),
-        (story, anthropic[1], 422, "/v1/chat/completions"),
         (stories("vllm"), vllm, 422, "llama-server does both"),
         (story, "01900000-0000-7000-8000-000000000000", 404, "not answered"),
         (silent, broken(silent), 409, "KEEP_TEXT"),
