@@ -62,9 +62,9 @@ $(VENV)/.runtime: requirements/runtime.txt pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --no-input --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.test: requirements/test.txt $(VENV)/.runtime
+$(VENV)/.test: requirements/test.txt requirements/semantic.txt $(VENV)/.runtime
 	@echo "Installing the test tools"
-	@$(PIP) -r requirements/test.txt
+	@$(PIP) -r requirements/test.txt -r requirements/semantic.txt
 	@touch $@
 
 $(VENV)/.engine: requirements/engine.txt $(VENV)/.test

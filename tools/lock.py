@@ -2,9 +2,9 @@
 
 Needs pip-tools (``.venv/bin/pip install pip-tools``). One file a purpose, so that each machine installs what
 it needs: ``runtime`` (the product with its embedded server and the PostgreSQL driver), ``proxy`` and
-``worker`` (what their container images need of it), ``test`` (runners and linters) and ``engine`` (the
-stand-in model server). They name no registry and carry the hashes of every wheel of a version, so the same
-file serves Linux and macOS.
+``worker`` (what their container images need of it), ``test`` (runners and linters), ``engine`` (the stand-in
+model server) and ``semantic`` (embeddings). They name no registry and carry the hashes of every wheel of a
+version, so the same file serves Linux and macOS.
 """
 
 import os
@@ -38,6 +38,7 @@ def wanted(project: dict[str, Any]) -> dict[str, list[str]]:
         "worker": [*(line for line in dependencies if _name(line) in WORKER), *common],
         "test": [*groups["test"], *groups["lint"]],
         "engine": extras["engine"],
+        "semantic": extras["semantic"],
     }
 
 

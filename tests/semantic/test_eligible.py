@@ -83,11 +83,7 @@ def test_all_but_the_question_has_to_be_equal():
         ("openai_completions", {"prompt": ASK}, "raw"),
         ("openai_chat", chat(user("word " * 500)), "long"),
         ("openai_chat", chat(user("  ")), "empty"),
-        (
-            "openai_chat",
-            chat(user([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])),
-            "several_parts",
-        ),
+        ("openai_chat", chat(user([{"type": "text", "text": "a"}] * 2)), "several_parts"),
         ("openai_chat", chat(user("Continue")), "context"),
         ("openai_chat", chat(user("What did you say in your previous answer?")), "context"),
         ("openai_chat", chat(user("继续")), "context"),
@@ -101,7 +97,7 @@ def test_anything_else_is_passed_by_with_its_reason(dialect: str, body: dict[str
 @pytest.mark.parametrize(
     "text",
     [
-        "What's the weather like in Oslo?", "Who is currently the president of France?", "What is the latest Python?",
+        "What's the weather like in Oslo?", "Who is currently the president?", "What is the latest Python?",
         "Bitcoin price?", "What time is it in Tokyo?", "What should I wear today?", "Give me a random number",
         "今天天气怎么样？", "苹果股价是多少？", "现在几点了？", "最新的iPhone是哪款？", "人民币兑美元汇率",
     ],

@@ -38,7 +38,7 @@ def test_of_the_paraphrases_enough_are_known_again(name: str, lang: str):
 
 
 def test_no_chain_of_matches_joins_what_differs():
-    """What matches is matched by whatever else matches it: no two of a set that differ meet by way of a third."""
+    """No two of a set that differ meet by way of a third."""
     found: dict[object, set[str]] = {}
     for pair in PAIRS:
         for text in (pair["a"], pair["b"]):
