@@ -1,10 +1,13 @@
 """Fills a history for `bench.queries`: a few thousand varied rows, copied inside the database to a million.
 
 Rows lie evenly over the ninety days that the history is kept by default. Each copy is shifted in time and has
-sessions, lineages and ids of its own; agents, models, system prompts and tools stay the same, as in life.
+sessions, lineages, ids and most messages of its own; agents, models, system prompts, tools, tool calls and
+one message in five stay the same, as in life. Then the rollups are computed, as the worker does beside its
+work.
 """
 
 import random
+import time
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection, text
@@ -13,6 +16,7 @@ from services.history.engine import open_engine
 from services.history.migrate import upgrade
 from services.history.tables import requests
 from services.ids import new_id
+from services.logger.rolling import roll_step
 from services.logger.store import Store
 from services.record import Record
 from tests.support.records import make_record
@@ -31,6 +35,7 @@ COPIED = {
     "parent_id": "NULL",
     "evicted_by": "NULL",
 }
+ENTRIES = "replace(CAST(new_chunks AS text), '\"m00', '\"m' || :mark)"
 
 
 def fill(url: str, rows: int) -> None:
@@ -48,10 +53,12 @@ def fill(url: str, rows: int) -> None:
     with engine.begin() as connection:
         for copy in range(1, copies):
             _copy(connection, made[0].received_at, copy, copy * span)
+    began, steps = time.perf_counter(), 0
+    while roll_step(engine, time.time()):
+        steps += 1
+    print(f"{steps:,} rollups computed in {time.perf_counter() - began:.0f} s", flush=True)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(
-            text("ANALYZE" if connection.dialect.name == "sqlite" else "VACUUM ANALYZE requests")
-        )
+        connection.execute(text("ANALYZE" if connection.dialect.name == "sqlite" else "VACUUM ANALYZE"))
     engine.dispose()
 
 
@@ -64,7 +71,11 @@ def _record(number: int, received_at: int) -> Record:
     prompt = 2_000 + (number % TURNS) * 900 + pick.randrange(500)
     cached = round(prompt * (pick.uniform(0, 0.4) if cause else pick.uniform(0.85, 0.99)))
     lost = prompt - cached if cause else None
-    entries = [f"m{pick.randrange(1 << 48):012x}{pick.randrange(50, 20_000)}" for _ in range(2)]
+    # Hashes that begin with 00 are given another beginning in each copy.
+    entries = [
+        f"m{'00' if pick.random() < 0.8 else 'ff'}{pick.randrange(1 << 40):010x}{pick.randrange(50, 20_000)}"
+        for _ in range(2)
+    ]
     if pick.random() < 0.5:
         entries.append(f"c{pick.randrange(3_000):012x}{pick.randrange(100, 30_000)}")
     return make_record(
@@ -99,6 +110,7 @@ def _copy(connection: Connection, first: int, copy: int, shift: int) -> None:
         "id": f"substr({hexed}, 1, 8) || '-' || substr({hexed}, 9, 4) || substr(id, 14)",
         "received_at": moved,
         **{name: form.format(**{name: name}) for name, form in COPIED.items()},
+        "new_chunks": ENTRIES if sqlite else f"CAST({ENTRIES} AS jsonb)",
     }
     names = [column.name for column in requests.columns]
     chosen = ", ".join(changed.get(name, name) for name in names)
@@ -107,4 +119,6 @@ def _copy(connection: Connection, first: int, copy: int, shift: int) -> None:
         f"INSERT INTO requests ({', '.join(names)}) SELECT {chosen} FROM requests WHERE received_at >= :since"
     )
     bound = since.replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds") if sqlite else since
-    connection.execute(text(statement), {"shift": shift, "copy": str(copy), "since": bound})
+    connection.execute(
+        text(statement), {"shift": shift, "copy": str(copy), "mark": f"{copy:02x}", "since": bound}
+    )

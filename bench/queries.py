@@ -27,6 +27,7 @@ from services.history.engine import open_engine
 from services.history.queries import Filters
 from services.history.ready import QUERIES
 from services.history.series import series
+from services.report.document import MOST_GROUPS
 from tests.support.postgres import running
 
 LIMIT_MS = 100.0
@@ -135,7 +136,10 @@ def _pages(spans: dict[str, datetime], now: datetime) -> dict[str, Question]:
 def _report(chosen: Filters) -> dict[str, Question]:
     return {
         "figures": lambda c: reports.figures(c, chosen),
-        **{f"figures by {by}": lambda c, by=by: reports.figures(c, chosen, by) for by in reports.GROUPS},
+        **{
+            f"figures by {by}": lambda c, by=by: reports.figures(c, chosen, by, MOST_GROUPS)
+            for by in reports.GROUPS
+        },
         "losses": lambda c: reports.losses(c, chosen),
         "longest losses": lambda c: reports.longest_losses(c, chosen),
         "hit rate": lambda c: reports.hit_rate(c, chosen),

@@ -63,7 +63,7 @@ def settings_table() -> str:
     """Each setting with its default and meaning."""
     rows = []
     for name, default in zip(Settings.__struct_fields__, _defaults(), strict=True):
-        variable = "`[[backend]]`" if name in FILE_ONLY else f"`{PREFIX}{name.upper()}`"
+        variable = f"`[[{name}]]`" if name in FILE_ONLY else f"`{PREFIX}{name.upper()}`"
         rows.append((variable, f"`{name}`", default, HELP[name]))
     return table(("variable", "in metalanchor.toml", "default", "meaning"), rows)
 

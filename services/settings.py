@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 import msgspec
 import platformdirs
 
+from services import redis_address
+
 PREFIX = "METALANCHOR_"
 FILE_NAME = "metalanchor.toml"
 
@@ -79,6 +81,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     upload_idle_s: float = 60.0
     workers: int = 1
     retention_days: int = 90
+    otel_endpoint: str | None = None
     response_cache: Literal["off", "exact", "semantic"] = "off"
     response_cache_ttl: int = 24 * 3600
     response_cache_max_bytes: int = 256 << 20
@@ -114,7 +117,9 @@ class Sourced(msgspec.Struct, frozen=True):
 
 SECRET = frozenset({"token"})
 # They may carry a password.
-ADDRESSES = frozenset({"redis_url", "database_url", "backend_url", "embeddings_url", "aliases_url"})
+ADDRESSES = frozenset(
+    {"redis_url", "database_url", "backend_url", "embeddings_url", "aliases_url", "otel_endpoint"}
+)
 FILE_ONLY = frozenset({"backend", "cache_rule"})  # tables have no shape in an environment variable
 LOWEST = {
     "response_cache_ttl": 1, "response_cache_max_bytes": 1 << 20,
@@ -129,7 +134,7 @@ HELP: dict[str, str] = {
     "backend_url": "Model server to forward to; may be https and have a base path.",
     "backend_kind": "What the model server is; `auto` asks it.",
     "backend": "Several model servers, one listening port each (file only).",
-    "redis_url": "Shared Redis; without it a private one is started.",
+    "redis_url": "Shared Redis (also `redis+sentinel://HOST,HOST/SERVICE`); without it a private one starts.",
     "database_url": "SQLAlchemy URL of the request history; without it a SQLite file in the data folder.",
     "data_dir": "Folder for the SQLite file, spool, journal and the private Redis.",
     "key_file": "File with this installation's hashing key; share it between machines that share a Redis.",
@@ -144,6 +149,7 @@ HELP: dict[str, str] = {
     "upload_idle_s": "Seconds an upload may stand still before 408.",
     "workers": "Proxy processes that share the port.",
     "retention_days": "Days the history is kept.",
+    "otel_endpoint": "OTLP/HTTP collector that gets a span a request from the worker (extra `otel`).",
     "response_cache": "Answer equal requests (`exact`), or also equal questions (`semantic`), from Redis.",
     "response_cache_ttl": "Seconds a cached answer is given again.",
     "response_cache_max_bytes": "Cap on cached answers in Redis; the least recently used go first.",
@@ -269,8 +275,7 @@ def _check(settings: Settings) -> None:
         raise SettingsError(f"{_env('tenant_header')}: {settings.tenant_header!r} is no header name.")
     if settings.alarm_hit_rate is not None and not 0 <= settings.alarm_hit_rate <= 1:
         raise SettingsError(f"{_env('alarm_hit_rate')} must be from 0 to 1, not {settings.alarm_hit_rate}.")
-    if settings.redis_url and urlsplit(settings.redis_url).scheme not in {"redis", "rediss", "unix"}:
-        raise SettingsError(f"{_env('redis_url')} must start with redis://, rediss:// or unix://.")
+    _check_redis(settings.redis_url)
     if not is_loopback(settings.host) and not settings.token:
         raise SettingsError(
             f"{_env('host')}={settings.host} is reachable from other machines: "
@@ -292,6 +297,16 @@ def _check_servers(settings: Settings) -> None:
             raise SettingsError(
                 f"{_env(what + '_url')} and {_env(what + '_model')} are set together or not at all."
             )
+
+
+def _check_redis(url: str | None) -> None:
+    if url and url.partition("://")[0] not in redis_address.SCHEMES:
+        known = ", ".join(f"{scheme}://" for scheme in redis_address.SCHEMES)
+        raise SettingsError(f"{_env('redis_url')} must start with one of {known}.")
+    try:
+        redis_address.parse(url or "")
+    except ValueError as error:
+        raise SettingsError(f"{_env('redis_url')}: {error}.") from None
 
 
 def _check_backends(settings: Settings) -> None:

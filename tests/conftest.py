@@ -14,6 +14,8 @@ pytest_plugins = [
     "tests.support.proxy",
     "tests.support.story",
     "tests.support.valkey",
+    "tests.support.sentinel",
+    "tests.support.vector_redis",  # after the one it is made of
     "tests.support.admin",  # after those it is made of
     "tests.support.caching",
     "tests.support.gallery",

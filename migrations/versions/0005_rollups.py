@@ -35,6 +35,11 @@ def upgrade() -> None:
     """Create the tables, mark every hour that has rows, and keep marking from now on."""
     op.create_table("rollups", *_columns())
     op.create_index("ix_rollups_span_part_start", "rollups", ["span_s", "part", "start_s"])
+    costly = sa.text("part = 'cause' AND lost_ms > 0")
+    op.create_index(
+        "ix_rollups_lost", "rollups", ["span_s", "start_s", "kind", "agent", "model", "value", "lost_ms"],
+        sqlite_where=costly, postgresql_where=costly,
+    )  # fmt: skip
     op.create_table(
         "prompt_rollups",
         sa.Column("span_s", sa.Integer(), nullable=False),

@@ -44,13 +44,13 @@ def worker(check: bool, with_parent: bool) -> int:
 
 def _check_worker(redis_url: str) -> int:
     """What a container's health check asks: a heartbeat from this host, and a database that takes rows."""
-    from redis import Redis  # noqa: PLC0415 - needed for this alone
-    from redis.exceptions import RedisError  # noqa: PLC0415
+    from redis.exceptions import RedisError  # noqa: PLC0415 - needed for this alone
 
     from services.queue import read_heartbeats  # noqa: PLC0415
+    from services.redis_client import open_redis  # noqa: PLC0415
 
     try:
-        with Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2) as connection:
+        with open_redis(redis_url, socket_timeout=2, socket_connect_timeout=2) as connection:
             beats = [beat for beat in read_heartbeats(connection) if beat.host == socket.gethostname()]
     except RedisError as error:
         raise Failure(f"Redis does not answer the worker's check: {type(error).__name__}.") from None

@@ -48,6 +48,7 @@ class Stack:
         self._env = {**(os.environ if environ is None else environ), "PYTHONUNBUFFERED": "1"}
         self._lock: IO[str] | None = None
         self._engine: Child | None = None
+        self._worker: Child | None = None
         self._proxy: Child | None = None
         self._choice = Choice(None, "")
 
@@ -58,8 +59,8 @@ class Stack:
         self._check_ports()
         self._start_redis()
         self._migrate()
-        self._add("worker", [*METALANCHOR, "worker", "--with-parent"])
         self._choose_backend()
+        self._worker = self._add("worker", [*METALANCHOR, "worker", "--with-parent"])
         self._proxy = self._add("proxy", [*METALANCHOR, "proxy", "--with-parent"])
         self._wait_for_proxy()
 
@@ -184,6 +185,10 @@ class Stack:
             self._engine = None
         self._choice = found
         self._say(found.sentence)
+        if self._worker is not None:  # it samples the counters of what is served
+            self._worker.env[PREFIX + "BACKEND_URL"] = found.url or ""
+            self._worker.stop()
+            self._worker.start()
 
     def _left(self, found: Choice) -> bool:
         status = None

@@ -20,9 +20,11 @@ def redis(settings: Settings) -> Verdict:
         if server:
             return Verdict("ok", f"`up` starts {server}")
         return Verdict("fail", "no server program", "Install valkey, or set METALANCHOR_REDIS_URL.")
-    from redis import AuthenticationError, Redis, RedisError  # noqa: PLC0415 - slow to import
+    from redis import AuthenticationError, RedisError  # noqa: PLC0415 - slow to import
 
-    connection = Redis.from_url(settings.redis_url, socket_timeout=ASK_S, socket_connect_timeout=ASK_S)
+    from services.redis_client import open_redis  # noqa: PLC0415
+
+    connection = open_redis(settings.redis_url, socket_timeout=ASK_S, socket_connect_timeout=ASK_S)
     try:
         info = connection.info()
     except AuthenticationError:
@@ -74,12 +76,13 @@ def worker(settings: Settings) -> Verdict:
     """Whether a worker takes rows from the queue, as its heartbeat in Redis says."""
     if settings.redis_url is None:
         return Verdict("ok", "`up` starts one")
-    from redis import Redis, RedisError  # noqa: PLC0415
+    from redis import RedisError  # noqa: PLC0415
 
     from services.queue import read_heartbeats  # noqa: PLC0415
+    from services.redis_client import open_redis  # noqa: PLC0415
 
     try:
-        with Redis.from_url(
+        with open_redis(
             settings.redis_url, socket_timeout=ASK_S, socket_connect_timeout=ASK_S
         ) as connection:
             beats = read_heartbeats(connection)

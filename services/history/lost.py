@@ -18,10 +18,11 @@ def losers(connection: Connection, since: datetime) -> list[dict[str, Any]]:
     Each with ``lost_ms``, ``requests`` that lost some, and ``causes``, worst first: ``cause``, ``lost_ms``,
     ``requests``; the first of all also ``worst_id``, which lost most by it, and its ``backend_kind``.
     """
-    # Materialised, because the index on the agent would lure SQLite into walking the whole history by it.
+    # Materialised, because the index on the agent would lure SQLite into walking the whole history by it; and
+    # the losses as a sum, because the index on them would do the same.
     rows = (
         select(_columns.agent, _columns.cause, _columns.lost_ms)
-        .where(_columns.received_at >= since, _columns.lost_ms > 0)
+        .where(_columns.received_at >= since, func.coalesce(_columns.lost_ms, 0) > 0)
         .cte("rows")
         .prefix_with("MATERIALIZED")
     )

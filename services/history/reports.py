@@ -80,20 +80,30 @@ def figures(
 
 def losses(connection: Connection, filters: Filters) -> list[Row]:
     """What each cause cost: requests, tokens and milliseconds lost, prefill time spent; worst first."""
+    return _lost(connection, filters, by_agent=False)
+
+
+def losses_by_agent(connection: Connection, filters: Filters, most: int = 50) -> list[Row]:
+    """What each cause cost in each agent: shaped like `losses`, with ``agent``; worst first."""
+    rows = _lost(connection, filters, by_agent=True)
+    return [row for row in rows if row["lost_ms"]][:most]
+
+
+def _lost(connection: Connection, filters: Filters, *, by_agent: bool) -> list[Row]:
     if span := open_span(connection, filters):
-        return sorted(rolled.losses(span), key=lambda row: -(row["lost_ms"] or 0))
-    base = _base(connection, filters, "cause")
-    query = (
-        select(
-            base.c.group.label("cause"),
-            func.count().label("requests"),
-            _whole(func.sum(base.c.lost_tokens), "lost_tokens"),
-            _real(func.sum(base.c.lost_ms), "lost_ms"),
-            _real(func.sum(base.c.prefill_ms), "prefill_ms"),
-        )
-        .where(base.c.group.is_not(None))
-        .group_by(base.c.group)
-    )
+        return sorted(rolled.losses(span, by_agent=by_agent), key=lambda row: -(row["lost_ms"] or 0))
+    names = ("agent", "cause", "lost_tokens", "lost_ms", "prefill_ms")
+    # Materialised, because an index on the cause would lure SQLite into walking the whole history by it.
+    rows = narrow(select(*(_columns[name] for name in names)), filters).where(_columns.cause.is_not(None))
+    base = rows.cte("base").prefix_with("MATERIALIZED")
+    keys = [base.c.agent, base.c.cause] if by_agent else [base.c.cause]
+    query = select(
+        *keys,
+        func.count().label("requests"),
+        _whole(func.sum(base.c.lost_tokens), "lost_tokens"),
+        _real(func.sum(base.c.lost_ms), "lost_ms"),
+        _real(func.sum(base.c.prefill_ms), "prefill_ms"),
+    ).group_by(*keys)
     return sorted(_rows(connection, query), key=lambda row: -(row["lost_ms"] or 0))
 
 

@@ -7,6 +7,7 @@ the same words on SQLite and PostgreSQL.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from services.history import scale
@@ -54,15 +55,16 @@ def percentiles(span: Span, by: str | None, time: str, found: Sequence[Row]) -> 
     if classes is None:
         return []
     rolled, row, chosen = _of_rollup(span, by), _of_row(span, by), ""
+    groups = [group["grp"] for group in found]
     if by == "session":
-        chosen = f" AND {_among('{name}', [r['grp'] for r in found], span)}"
+        chosen = f" AND {_among('{name}', groups, span)}"
     return span.ask(
         _counted(
             f"{rolled} AS grp, temperature",
             f"{row} AS grp, {TEMPERATURE} AS temperature",
             time,
             classes,
-            rolled=f"{span.rolled(_part(by))}{chosen.format(name='value')}",
+            rolled=f"{span.rolled(_part(by))}{chosen.format(name='value')}{_hours(by, groups)}",
             rows=f"{span.rows()}{chosen.format(name='session')}",
         )
     )
@@ -85,7 +87,7 @@ def _counted(of_rollup: str, of_row: str, time: str, classes: range, *, rolled: 
     parts, classed = "PARTITION BY grp, temperature", scale.class_sql(f"{time}_ms")
     return (
         f"WITH summed AS MATERIALIZED (SELECT {of_rollup}, {sums} {rolled} GROUP BY 1, 2),"
-        f" fresh AS (SELECT {of_row}, {classed} AS class {rows} AND {time}_ms IS NOT NULL),"
+        f" fresh AS MATERIALIZED (SELECT {of_row}, {classed} AS class {rows} AND {time}_ms IS NOT NULL),"
         f" counted AS ({each} UNION ALL"
         f" SELECT grp, temperature, class, count(*) FROM fresh GROUP BY 1, 2, 3),"
         f" ranked AS (SELECT grp, temperature, class, SUM(held) OVER ({parts} ORDER BY class) AS upto,"
@@ -96,15 +98,18 @@ def _counted(of_rollup: str, of_row: str, time: str, classes: range, *, rolled: 
     )
 
 
-def losses(span: Span) -> list[Row]:
-    """By cause: requests, tokens and milliseconds lost, prefill time spent."""
+def losses(span: Span, *, by_agent: bool = False) -> list[Row]:
+    """By cause, or by agent and cause: requests, tokens and milliseconds lost, prefill time spent."""
+    keys = "agent, cause" if by_agent else "cause"
     names = [total for total in SUMS if total.name in {"requests", "lost_tokens", "lost_ms", "prefill_ms"}]
     of_rows = ", ".join(f"{total.of_row} AS {total.name}" for total in names)
     sums = ", ".join(_sum(total) for total in names)
     return span.ask(
-        f"SELECT cause, {sums} FROM (SELECT value AS cause, {', '.join(t.name for t in names)}"
-        f" {span.rolled('cause')} AND value IS NOT NULL"
-        f" UNION ALL SELECT cause, {of_rows} {span.rows()} AND cause IS NOT NULL) AS held GROUP BY cause"
+        f"SELECT {keys}, {sums} FROM ("
+        f"SELECT agent, value AS cause, {', '.join(t.name for t in names)} {span.rolled('cause')}"
+        f" AND value IS NOT NULL"
+        f" UNION ALL SELECT agent, cause, {of_rows} {span.rows()} AND cause IS NOT NULL"
+        f") AS held GROUP BY {keys}"
     )
 
 
@@ -122,19 +127,19 @@ def steps(span: Span, step_s: int) -> tuple[list[Row], list[Row], list[Row]]:
     summed = span.ask(
         f"SELECT grp, {sums}, MIN(ttft_low) AS ttft_low, MAX(ttft_high) AS ttft_high FROM ("
         f" SELECT {rolled} AS grp, {', '.join(t.name for t in chosen)}, ttft_low, ttft_high"
-        f" {span.rolled('all')}"
+        f" {span.rolled('any')}"
         f" UNION ALL SELECT {row} AS grp, {of_rows}, class, class"
         f" FROM (SELECT requests.*, {classed} AS class {span.rows()}) AS fresh) AS held GROUP BY grp"
     )
     classes = _between(summed, "ttft")
     firsts = [] if classes is None else span.ask(
         _counted(f"{rolled} AS grp, '' AS temperature", f"{row} AS grp, '' AS temperature", "ttft", classes,
-                 rolled=span.rolled("all"), rows=span.rows())
+                 rolled=span.rolled("any"), rows=span.rows())
     )  # fmt: skip
     lost = span.ask(
         f"SELECT grp, cause, CAST(SUM(lost_ms) AS DOUBLE PRECISION) AS lost_ms FROM ("
         f" SELECT {rolled} AS grp, value AS cause, lost_ms {span.rolled('cause')} AND lost_ms > 0"
-        f" UNION ALL SELECT {row} AS grp, cause, lost_ms {span.rows()} AND lost_ms > 0) AS held"
+        f" UNION ALL SELECT {row} AS grp, cause, lost_ms {span.rows()} AND coalesce(lost_ms, 0) > 0) AS held"
         f" GROUP BY grp, cause"
     )
     return summed, firsts, lost
@@ -231,7 +236,7 @@ def _between(found: Sequence[Row], time: str) -> range | None:
 def _step_of_row(span: Span, step_s: int) -> str:
     if span.sqlite:
         return f"CAST(strftime('%s', received_at) AS INTEGER) / {step_s} * {step_s}"
-    return f"CAST(floor(extract(epoch FROM received_at) / {step_s}) AS BIGINT) * {step_s}"
+    return f"CAST(floor(date_part('epoch', received_at) / {step_s}) AS BIGINT) * {step_s}"
 
 
 def _part(by: str | None) -> str:
@@ -263,6 +268,13 @@ def _hour_of_row(span: Span) -> str:
     if span.sqlite:
         return r"substr(received_at, 1, 13) || '\:00\:00Z'"
     return r"to_char(timezone('UTC', received_at), 'YYYY-MM-DD HH24\:00\:00Z')"
+
+
+def _hours(by: str | None, groups: Sequence[Any]) -> str:
+    if by != "hour":
+        return ""
+    starts = (str(round(datetime.fromisoformat(label).timestamp())) for label in groups)
+    return f" AND start_s IN ({', '.join(starts)})"
 
 
 def _among(name: str, values: Sequence[Any], span: Span) -> str:

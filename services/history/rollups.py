@@ -8,7 +8,7 @@ added, changed or removed, in the same transaction; the worker computes a due ho
 
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Column, Double, Index, Integer, String, Table
+from sqlalchemy import BigInteger, Column, Double, Index, Integer, String, Table, text
 
 from services.history import scale
 from services.history.tables import UtcTime, metadata
@@ -18,7 +18,9 @@ LEVELS = (HOUR, SIX_HOURS, DAY)
 
 # What `value` holds in each part. Figures are asked by one of these at a time, besides agent and model; all
 # at once would be as many sums as there are rows.
-VALUES = {"all": None, "hit": "hit", "cause": "cause", "session": "session"}
+VALUES = {"all": None, "any": None, "hit": "hit", "cause": "cause", "session": "session"}
+# Of any temperature: charts over time have many steps and do not tell warm from cold.
+ANY = "any"
 # Parts that only count: requests by the class of their size, messages by the class of theirs.
 COUNTS = ("size", "message")
 PARTS = (*VALUES, *COUNTS)
@@ -85,6 +87,14 @@ rollups = Table(
     *(Column(class_column(time, number), Integer) for time in TIMES for number in range(scale.CLASSES)),
 )
 Index("ix_rollups_span_part_start", rollups.c.span_s, rollups.c.part, rollups.c.start_s)
+# What charts of losses read, beside the wide rows: a month is some 40,000 of these.
+_lossy = text("part = 'cause' AND lost_ms > 0")
+Index(
+    "ix_rollups_lost",
+    *(rollups.c[name] for name in ("span_s", "start_s", "kind", "agent", "model", "value", "lost_ms")),
+    sqlite_where=_lossy,
+    postgresql_where=_lossy,
+)
 
 # Which sessions sent which system prompt and tools: what counts of distinct sessions need.
 prompt_rollups = Table(

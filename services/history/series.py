@@ -144,7 +144,7 @@ def _losses(
     """Seconds lost by cause, the worst cause first; what is beyond `CAUSES` is ``other``."""
     step = _step(connection, step_s)
     lost = cast(func.sum(_columns.lost_ms), Float).label("lost_ms")
-    query = narrow(select(step, _columns.cause, lost), filters).where(_columns.lost_ms > 0)
+    query = narrow(select(step, _columns.cause, lost), filters).where(func.coalesce(_columns.lost_ms, 0) > 0)
     return _by_cause(_rows(connection, query.group_by(step, _columns.cause)), at)
 
 

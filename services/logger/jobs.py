@@ -11,17 +11,20 @@ import msgspec
 from services import bodies, settings
 from services.history.engine import open_engine
 from services.logger.store import Saved, Store, Unavailable
+from services.logger.telemetry import Telemetry
 from services.record import Record, decode_batch
 
 log = logging.getLogger("metalanchor.worker")
 
 tally = Saved()
 _store: Store | None = None
+_telemetry: Telemetry | None = None
 
 
-def use(store: Store | None) -> None:
-    """Let this process's jobs write to `store`; None closes and forgets the present one."""
-    global _store  # noqa: PLW0603 - a job is a bare function; what it writes to belongs to the process
+def use(store: Store | None, telemetry: Telemetry | None = None) -> None:
+    """Let this process's jobs write to `store` and tell `telemetry`; None forgets the present one, closed."""
+    global _store, _telemetry  # noqa: PLW0603 - a job is a bare function; what it writes to is the process's
+    _telemetry = telemetry
     if _store is not None and _store is not store:
         _store.close()
     _store = store
@@ -43,6 +46,8 @@ def persist(batch: str) -> int:
         raise Unavailable(type(error).__name__) from None
     saved.dropped += unreadable
     tally.add(saved)
+    if _telemetry is not None:
+        _telemetry.put(records)
     if saved.dropped or saved.refused:
         log.warning("batch of %d: %d stored bare, %d dropped", len(records), saved.refused, saved.dropped)
     return saved.stored

@@ -19,6 +19,7 @@ from services.history import scale
 from services.history.repeats import SIZES as MESSAGE_SIZES
 from services.history.reports import SIZES as REQUEST_SIZES
 from services.history.rollups import (
+    ANY,
     COUNTS,
     DAY,
     HOUR,
@@ -105,7 +106,8 @@ def _from_rows(dialect: str) -> tuple[str, ...]:
     # Materialised: taken apart, the query would find the class anew for each of the columns that count it.
     hour = (
         f"WITH parts(part) AS (VALUES {parts}), hour AS MATERIALIZED (SELECT requests.*, part,"
-        f" CASE part {values} END AS value, {TEMPERATURE} AS temperature, {times}"
+        f" CASE part {values} END AS value,"
+        f" CASE WHEN part <> '{ANY}' THEN {TEMPERATURE} END AS temperature, {times}"
         f" FROM requests CROSS JOIN parts WHERE {_HOUR})"
     )
     names = [total.name for total in SUMS]

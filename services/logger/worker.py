@@ -25,7 +25,9 @@ from services.logger.pulse import Pulse
 from services.logger.recovery import recover
 from services.logger.rqworker import REDIS_TIMEOUT_S, LogWorker, add_totals, told
 from services.logger.store import Saved, Store, Unavailable
+from services.logger.telemetry import Telemetry
 from services.queue import NAMESPACE, open_queue
+from services.redis_client import open_redis
 from services.settings import Settings
 from services.watch.sampler import Sampler
 
@@ -83,6 +85,7 @@ class Service:
         self._sampler = Sampler(settings, _connect(settings.redis_url), self._pulse.tell)
         self._engine = open_engine(settings.database)
         self._store = Store(self._engine)
+        self._telemetry = Telemetry(settings.otel_endpoint) if settings.otel_endpoint else None
         self._keep_days = settings.retention_days
         self._worker: LogWorker | None = None
         self._pause = FIRST_PAUSE_S
@@ -94,7 +97,7 @@ class Service:
 
     def run(self) -> None:
         """Work until `stopping`; whatever fails outside is waited for."""
-        jobs.use(self._store)
+        jobs.use(self._store, self._telemetry)
         self._pulse.start()
         self._sampler.start()
         while not self._stopping.is_set():
@@ -111,6 +114,8 @@ class Service:
         self._sampler.stop()
         self._pulse.stop()
         jobs.use(None)
+        if self._telemetry is not None:
+            self._telemetry.close()
         self._redis.close()
 
     def _begin(self) -> LogWorker:
@@ -198,7 +203,7 @@ class Service:
 
 def _connect(url: str) -> Redis:
     # No retries below: a blocking move that is sent twice takes two jobs.
-    return Redis.from_url(
+    return open_redis(
         url,
         socket_timeout=REDIS_TIMEOUT_S,
         socket_connect_timeout=REDIS_TIMEOUT_S,

@@ -1,4 +1,3 @@
-from services.proxy.watcher import BackendWatcher
 """The long-lived parts of one proxy process, in one plain struct; opened by the lifespan, closed by it.
 
 Nothing here is global: two contexts may live in one process, as they do in tests.
@@ -25,8 +24,8 @@ from services.proxy.live import Live
 from services.proxy.outbox import Outbox
 from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator
-from services.proxy.settling.endings import Endings
 from services.proxy.settling.billing import Billing
+from services.proxy.settling.endings import Endings
 from services.proxy.settling.explain import Explanations
 from services.proxy.settling.speed import Speeds
 from services.proxy.splicing.fix import Breakpoints
@@ -34,6 +33,7 @@ from services.proxy.state import open_state
 from services.proxy.state.base import State
 from services.proxy.upstream import make_upstream
 from services.proxy.upstream.base import Upstream
+from services.proxy.watcher import BackendWatcher
 from services.settings import BackendSetting, Settings
 
 # Where Ollama listens; it is the server most people have, and the one that a proxy without a setting serves.

@@ -85,6 +85,8 @@ def afterwards(flow: Flow, ctx: Context) -> None:
     """The rest of settling, when there is time for it."""
     try:
         finish(flow, ctx)
+        if ctx.breakpoints is not None:
+            ctx.breakpoints.learn(flow)
     except Exception as error:  # noqa: BLE001 see above
         report("settling a request", error)
 

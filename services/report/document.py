@@ -43,6 +43,7 @@ def document(
         "costs": costs,
         "percentile_error": reports.percentile_error(connection, filters),
         "losses": reports.losses(connection, filters),
+        "losses_by_agent": reports.losses_by_agent(connection, filters),
         "longest_losses": reports.longest_losses(connection, filters),
         "hit_rate": reports.hit_rate(connection, filters),
         "session_lengths": reports.session_lengths(connection, filters),

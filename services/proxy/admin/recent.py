@@ -14,6 +14,12 @@ import msgspec
 
 from services.record import Record
 
+# What a list shows of a row.
+SHOWN = (
+    "id", "received_at", "agent", "session", "model", "backend", "endpoint", "kind", "hit", "relation",
+    "predicted_reuse", "prompt_tokens", "cached_tokens", "cached_source", "completion_tokens", "cause",
+    "diverged_at", "lost_tokens", "lost_ms", "ttft_ms", "total_ms", "status", "http_status",
+)  # fmt: skip
 # About 2 KB each. The database has a row within a second or two of its end, unless it is away.
 ROWS = 512
 
@@ -58,6 +64,11 @@ def plain(record: Record) -> dict[str, Any]:
     row["received_at"] = iso(record.received_at)
     found: dict[str, Any] = msgspec.to_builtins(row)
     return found
+
+
+def brief(row: dict[str, Any]) -> dict[str, Any]:
+    """What a list shows of a row."""
+    return {name: row[name] for name in SHOWN}
 
 
 def iso(milliseconds: int) -> str:

@@ -19,6 +19,7 @@ from redis.retry import Retry
 
 from services.queue import FAILURE_TTL_S, Heartbeat, open_queue, read_heartbeats
 from services.record import JOB
+from services.redis_client import open_redis
 
 SOCKET_S = 1.0
 PAUSE_S = (0.25, 5.0)  # first and longest pause after a failure
@@ -106,7 +107,7 @@ class RecordQueue:
     def _connect(self) -> redis.Redis:
         if self._client is None:
             assert self._url is not None
-            self._client = redis.Redis.from_url(
+            self._client = open_redis(
                 self._url,
                 socket_timeout=SOCKET_S,
                 socket_connect_timeout=SOCKET_S,

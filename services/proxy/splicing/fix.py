@@ -1,17 +1,25 @@
 """The step between placing and forwarding: a request on its way out, with the bytes that a fix puts in.
 
-Owns which models' service refused what was put in: none is given a breakpoint again by this process. Whatever
-goes wrong here, the request goes out as it was received.
+Owns which models are given no more breakpoints by this process, because their service refused them or nothing
+that was written was ever read; and, for the latter, when each conversation was last given some. Whatever goes
+wrong here, the request goes out as it was received.
 """
+
+from collections import OrderedDict
+from typing import Any
 
 import msgspec
 
 from services.costs.prices import Prices
 from services.proxy.flow import Flow
 from services.proxy.placing.tokens import Estimator, model_key
-from services.proxy.splicing.breakpoints import Point, Seen, choose
+from services.proxy.splicing.breakpoints import LIFETIME_MS, Point, Seen, choose
 from services.proxy.splicing.places import Places, places_of
 from services.proxy.splicing.splice import Splice, apply
+
+
+MISSES = 3  # turns in a row that read nothing of what the turn before wrote: more is paying for nothing
+REMEMBERED = 256  # conversations; those of one process within five minutes are fewer
 
 
 class Breakpoints:
@@ -19,7 +27,9 @@ class Breakpoints:
 
     def __init__(self, prices: Prices, estimator: Estimator) -> None:
         self._prices, self._estimator = prices, estimator
-        self._refused: set[tuple[str, str]] = set()
+        self._refused: dict[tuple[str, str], str] = {}
+        self._misses: dict[tuple[str, str], int] = {}
+        self._given: OrderedDict[str, int] = OrderedDict()
 
     @staticmethod
     def applies(flow: Flow) -> bool:
@@ -46,7 +56,29 @@ class Breakpoints:
 
     def refuse(self, flow: Flow) -> None:
         """The service took the request only without what was put in: this model gets no more of it."""
-        self._refused.add(_key(flow))
+        self._refused[_key(flow)] = "refused"
+
+    def learn(self, flow: Flow) -> None:
+        """What an answer shows of the breakpoints that its request was given."""
+        measured, verdict = flow.measured, flow.verdict
+        if not flow.fixes or verdict is None or measured is None or measured.cached_tokens is None:
+            return
+        key, before = _key(flow), self._given.get(verdict.lineage)
+        self._given[verdict.lineage] = flow.received_at
+        self._given.move_to_end(verdict.lineage)
+        if len(self._given) > REMEMBERED:
+            self._given.popitem(last=False)
+        if measured.cached_tokens:
+            self._misses.pop(key, None)
+        elif before is not None and flow.received_at - before < LIFETIME_MS:
+            self._misses[key] = self._misses.get(key, 0) + 1
+            if self._misses[key] >= MISSES:
+                self._refused[key] = "never_read"
+
+    def status(self) -> dict[str, Any]:
+        """Models that get no more breakpoints, and why: ``refused`` or ``never_read``."""
+        rows = [{"backend": b, "model": m, "reason": why} for (b, m), why in self._refused.items()]
+        return {"stopped": rows}
 
 
 def _made(points: list[Point], places: Places) -> tuple[list[Splice], list[str]]:

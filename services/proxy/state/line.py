@@ -9,7 +9,6 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from redis.asyncio import ConnectionPool
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -18,10 +17,12 @@ from redis.exceptions import RedisError
 from services.proxy.state import layout
 from services.proxy.state.breaker import Breaker
 from services.proxy.state.link import SILENT_S, Link
+from services.redis_client import async_pool
 
 BUDGET_S = 0.04  # what a request waits for a script; with that for marks it is the contract's 50 ms
 CLOSE_S = 1.0  # how long `close` waits for pending writes
 SIGHT_S = 60.0  # between looks at Redis while nothing is wrong with it
+CONNECT_S = 1.0
 START_S = 0.5  # how long `start` waits for the first probe, so that the first request finds Redis in use
 
 
@@ -41,7 +42,7 @@ class Line:
         self._wake = asyncio.Event()
         self._probed = asyncio.Event()
         # Makes connections, and holds none.
-        self._pool = ConnectionPool.from_url(
+        self._pool = async_pool(
             url, protocol=2, socket_timeout=SILENT_S, socket_connect_timeout=SILENT_S,
             retry=Retry(NoBackoff(), 0), client_name="metalanchor-proxy",
         )  # fmt: skip
@@ -70,6 +71,7 @@ class Line:
         for link in list(self._links):
             await link.close()
         self._links.clear()
+        await self._pool.disconnect()
 
     async def within(self, budget_s: float, asked: "asyncio.Future[Any]", *, trips: bool = True) -> Any:
         """The reply, or None when Redis fails or is late; a late one opens the breaker where it `trips`."""
@@ -121,8 +123,10 @@ class Line:
         """A write and a read, as a request would need them, in the time a request would have."""
         link, held = self.link, self.link is not None
         try:
+            if link is None:  # nobody waits for it, and Sentinels may have to be asked in turn
+                async with asyncio.timeout(CONNECT_S):
+                    link = await self._connect()
             async with asyncio.timeout(BUDGET_S if self.breaker.opened else START_S):
-                link = link or await self._connect()
                 await self._greet(link)
         except TimeoutError:
             self._unfit(link, "slow", held=held)

@@ -9,13 +9,13 @@ import functools
 import time
 from collections.abc import AsyncIterator
 
+from services.proxy.answers.cache import ResponseCache, Ticket
 from services.proxy.context import Context, Destination
 from services.proxy.dialects import for_route
 from services.proxy.flow import Flow
 from services.proxy.outbox.copies import copy_of
 from services.proxy.steps import afterwards, at_once, conclude, fix, remember, report, understand
 from services.proxy.upstream.base import Exchange, RequestHead, Response, UpstreamError
-from services.proxy.answers.cache import ResponseCache, Ticket
 from services.proxy.wire import body as bodies
 from services.proxy.wire import errors
 from services.proxy.wire.cached import consult, let_go, store
@@ -91,10 +91,10 @@ class Passage:
             )
             flow.body_at = time.perf_counter()
             self._body_bytes, self._body_read = len(body), True
-            if ctx.answers is not None and analysed and await self._from_cache(ctx.answers, body):
-                return
             if ctx.outbox.copies is not None and analysed:
                 self._relay.copy = copy_of(flow, body, self._scope["query_string"])
+            if ctx.answers is not None and analysed and await self._from_cache(ctx.answers, body):
+                return
             if ctx.breakpoints is not None and ctx.breakpoints.applies(flow):
                 await self._fix_and_open(body)
             else:

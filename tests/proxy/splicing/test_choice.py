@@ -152,6 +152,25 @@ async def test_a_model_whose_service_refused_gets_no_more() -> None:
     assert (await client.send(request(USER[0], SAID, USER[1], SAID, USER[2])))[0] == []
 
 
+async def test_turns_that_read_something_keep_their_breakpoints() -> None:
+    """Only what is never read ends them, and only within the lifetime of an entry."""
+    client = Client()
+    for turn in range(8):
+        history = [message for k in range(turn) for message in (USER[k], SAID)]
+        flow, _, _ = await client.fixed(request(*history, USER[turn]))
+        read = 4_000 if turn % 3 == 2 else 0
+        await client.pipeline.finish(flow, answer=answer(read))
+        client.breakpoints.learn(flow)
+        assert bool(flow.fixes) is (turn > 0)
+    assert client.breakpoints.status() == {"stopped": []}
+
+
+def answer(read: int) -> dict[str, Any]:
+    """An answer that read so many tokens."""
+    counts = {"input_tokens": 9, "output_tokens": 1, "cache_creation_input_tokens": 500}
+    return {"type": "message", "content": [], "usage": {**counts, "cache_read_input_tokens": read}}
+
+
 async def test_a_repeated_request_is_marked_once_at_its_end() -> None:
     client = Client()
     await client.send(request(USER[0], SAID, USER[1]))

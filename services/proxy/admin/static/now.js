@@ -160,8 +160,8 @@
     source?.close();
     source = new EventSource(`/metalanchor/events${flight.dataset.all === "true" ? "?all=true" : ""}`);
     source.addEventListener("hello", (event) => {
-      const { workers } = JSON.parse(event.data);
-      note = workers > 1
+      const { workers, shared } = JSON.parse(event.data);
+      note = workers > 1 && !shared
         ? say("This is one of {n} proxy processes; the others' requests appear when the page is loaded.", { n: workers })
         : "";
       live.classList.add("on");
