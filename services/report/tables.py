@@ -81,6 +81,8 @@ def _summary(report: dict[str, Any]) -> Table:
         "Reuse is weighted by tokens. Warm: at least half of the prompt came from the cache, by the server's "
         "own count. Times are to the first token."
     )
+    if report["percentile_error"]:
+        note += f" Percentiles are within {report['percentile_error']:.0%} of the exact ones."
     return Table("In all", note, GROUP_HEAD, rows)
 
 
@@ -193,6 +195,7 @@ def _repeated(found: dict[str, Any]) -> Table:
     note = (
         f"{found['repeated']:,} of {found['calls']:,} calls had been made before with the same arguments; "
         f"remembering their results could have saved {found['bytes']:,} bytes of prompt."
+        f" Of the newest {found['newest']:,} requests."
     )
     return Table("Tool calls made again", note, ("call", "times", "sessions", "bytes again"), _items(found))
 
@@ -200,7 +203,8 @@ def _repeated(found: dict[str, Any]) -> Table:
 def _moved(found: dict[str, Any]) -> Table:
     note = (
         f"{found['repeated']:,} of {found['chunks']:,} chunks had been sent before at another place; reuse "
-        f"of more than prefixes could have saved {found['bytes']:,} bytes."
+        f"of more than prefixes could have saved {found['bytes']:,} bytes. Of the newest "
+        f"{found['newest']:,} requests."
     )
     head = ("chunk", "times", "sessions", "bytes again")
     return Table("Chunks seen again elsewhere", note, head, _items(found))

@@ -47,6 +47,13 @@ def test_chunks_that_came_back_elsewhere(history):
     assert [(item["hash"], item["sessions"]) for item in found["items"]] == [(TEXT, 2)]
 
 
+def test_only_so_many_requests_are_looked_at_the_newest_ones(history, monkeypatch):
+    """The answer takes its time by that number, not by the length of the history."""
+    monkeypatch.setattr(repeats, "NEWEST", 1)
+    found = repeats.repeated_calls(history, EVERYTHING)
+    assert (found["calls"], found["repeated"], found["newest"]) == (2, 0, 1)
+
+
 def test_message_sizes_cover_every_class(history):
     """Messages alone, each where it was added."""
     counts = [row["count"] for row in repeats.message_sizes(history, EVERYTHING)]
@@ -56,5 +63,5 @@ def test_message_sizes_cover_every_class(history):
 def test_filters_and_empty_histories(history):
     """Nothing added is zero of nothing."""
     assert repeats.repeated_calls(history, Filters(session="3")) == {
-        "calls": 0, "repeated": 0, "bytes": 0, "items": [],
+        "calls": 0, "repeated": 0, "bytes": 0, "items": [], "newest": repeats.NEWEST,
     }  # fmt: skip
