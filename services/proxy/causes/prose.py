@@ -48,7 +48,7 @@ def is_attribution(change: Change) -> bool:
 
 
 def is_timestamp(change: Change) -> bool:
-    """A clock: both sides are time-shaped, to the minute or finer. Other edits may follow it."""
+    """A clock: both sides are time-shaped, to the minute (which 10 AM names) or finer; others may follow."""
     if not change.shapes or change.shapes[0] not in ("time", "date") or _all_in_workspace(change):
         return False
     return "time" in change.shapes

@@ -31,7 +31,7 @@ _TIME = re.compile(
             ),
             rf"(?<!\d)\d{{1,2}}[/-]{_MONTH}[/-]\d{{4}}[: T]\d{{2}}:\d{{2}}(?::\d{{2}})?(?!\d)",
             r"(?<![\d:.])(?:1[0-2]|0?[1-9])\s?[ap]\.?m\b\.?",
-            r"(?<![\w:.])(?:[01]?\d|2[0-3])(?:h[0-5]\d\b|\.[0-5]\d\s?Uhr\b)",
+            r"(?<![\w:.])(?:[01]?\d|2[0-3])(?:h[0-5]\d\b|(?:\.[0-5]\d)?\s?Uhr\b|\s?o['’]clock\b)",
             _EAST_CLOCK
             + r"\s?(?<!\d)\d{1,2}\s?[点點时時시](?:\s?\d{1,2}\s?[分분]|[整半])?(?:\s?\d{1,2}\s?[秒초])?",
             _EAST_CLOCK + f"{_HAN}{{1,3}}[点點时時](?:{_HAN}{{1,3}}分|[整半])?(?:{_HAN}{{1,3}}秒)?",
@@ -45,6 +45,7 @@ _TIME = re.compile(
 _DATE = re.compile(
     "|".join(
         (
+            r"(?<![\w.-])(?:19|20)\d{2}-?W[0-5]\d-?[1-7](?![\w-])",
             r"(?<![\d.])(?:19|20)\d{2}([-/.])(?:1[0-2]|0?[1-9])\1(?:[12]\d|3[01]|0?[1-9])(?!\d|\.\d)",
             r"(?<![\d.])(?:[12]\d|3[01]|0?[1-9])([/.-])(?:[12]\d|3[01]|0?[1-9])\2(?:19|20)\d{2}(?!\d|\.\d)",
             r"(?<![\d./])(?:[12]\d|3[01]|0?[1-9])/(?:[12]\d|3[01]|0?[1-9])/\d{2}(?![\d/])",
@@ -68,11 +69,20 @@ _DATE = re.compile(
     ),
     re.IGNORECASE,
 )
+# Calendars and clocks coarser or finer than a day and yet without a minute: what changes in them are numbers.
+_COARSE = re.compile(
+    r"(?<![\w.-])(?:19|20)\d{2}-?W[0-5]\d(?![\w-])|\bQ[1-4]\b|"
+    r"(?<![\w.-])(?:19|20)\d{2}-\d{2}-\d{2}T\d{2}(?:Z|[+-]\d{2}:?\d{2})?(?![\w:.])"
+)
+_HAN_NUMBER = re.compile(
+    "第[〇零一二三四五六七八九十百千]{1,6}|[〇零一二三四五六七八九十百千两]{1,6}(?=[轮次条个件步页回遍项篇](?![一-鿿]*[月日年点時时]))"
+)
 _NUMBER = re.compile(r"[-+]?\d+(?:[,_ ]\d{3})*(?:\.\d+)?")
 _VERSION_BEFORE = re.compile(
-    r"(?:\b(?:version|ver|v|release|rev|build|python|node(?:\.js)?|npm|ruby|php|java|jdk|go|rust|gcc|macos|ios|"
-    r"android|windows|ubuntu|debian|fedora|linux|darwin|kernel|chrome|sdk|cli|gpt|claude|sonnet|opus|llama|gemma|qwen|"
-    r"mistral)"
+    r"(?:\b(?:version|ver|v|release|rev|build|python|node(?:\.js)?|npm|ruby|php|java|jdk|go|rust|gcc|clang|c\+\+|"
+    r"macos|ios|iphone|android|windows|ubuntu|debian|fedora|alpine|linux|darwin|kernel|chrome|chromium|firefox|safari|"
+    r"swift|kotlin|scala|perl|typescript|react|vue|angular|django|rails|postgres(?:ql)?|mysql|redis|sqlite|cuda|xcode|"
+    r"sdk|cli|api|http|gpt|claude|sonnet|opus|haiku|fable|llama|gemma|gemini|qwen|deepseek|phi|glm|kimi|grok|mistral)"
     r"|版本|バージョン|버전)[\s:=/@_-]{0,3}[vV]?\Z",
     re.IGNORECASE,
 )
@@ -95,10 +105,18 @@ def shape_at(text: str, start: int, end: int) -> Shape | None:
         return None
     low, high = max(0, start - WINDOW), min(len(text), end + WINDOW)
     window, first, last = text[low:high], start - low, end - low
+    if _covered(_COARSE, window, first, last):
+        return "number"
     for span in expressions(window):
         if span.start <= first and last <= span.end:
             return span.shape
+    if _covered(_HAN_NUMBER, window, first, last):
+        return "number"
     return "number" if _is_number(window, first, last) else None
+
+
+def _covered(pattern: "re.Pattern[str]", window: str, start: int, end: int) -> bool:
+    return any(m.start() <= start and end <= m.end() for m in pattern.finditer(window))
 
 
 def expressions(window: str) -> list[Span]:
@@ -127,6 +145,7 @@ def is_version(text: str, start: int, end: int) -> bool:
         text[start - 1].isdigit() or (text[start - 1] == "." and text[start - 2 : start - 1].isdigit())
     ):
         start -= 1
+    start += text[start : start + 1] in ("+", "-")  # a sign belongs to what stands before it
     while end < len(text) and (
         text[end].isdigit() or (text[end] == "." and text[end + 1 : end + 2].isdigit())
     ):

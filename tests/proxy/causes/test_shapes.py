@@ -28,6 +28,13 @@ CLOCKS = [
     ("ts=1782000000123", "ts=1782000060456"),
     ("10:41", "10:41:05"),
     ("Date: 2026-07-09\nTime: 23:59", "Date: 2026-07-10\nTime: 00:01"),
+    # On the hour a clock names its minute as well.
+    ("Es ist 14 Uhr", "Es ist 15 Uhr"),
+    ("It is 3 o'clock", "It is 4 o'clock"),
+    ("现在是下午3点", "现在是下午4点"),
+    ("2026-07-09_10-41-00", "2026-07-09_10-41-30"),
+    ("09/Jul/2026:10:41:00", "09/Jul/2026:10:42:00"),
+    ("现在是2026年7月9日10点整", "现在是2026年7月9日10点半"),
 ]
 DATES = [
     ("Today: Thu Jul 9 2026", "Today: Fri Jul 10 2026"),
@@ -43,6 +50,12 @@ DATES = [
     ("日期：20260709", "日期：20260710"),
     ("July 2026", "August 2026"),
     ("It is Monday.", "It is Tuesday."),
+    ("2026-W48-3", "2026-W48-4"),
+    ("2026-W48-7", "2026-W49-1"),
+    ("Ngày 2026-12-31", "Ngày 2027-01-01"),
+    ("9 de julio de 2026", "10 de julio de 2026"),
+    ("2026年7月9日", "2026年7月10日"),
+    ("今日は木曜日です", "今日は金曜日です"),
 ]
 COUNTERS = [
     ("used 45% (12k/100k tokens)", "used 46% (13k/100k tokens)"),
@@ -54,6 +67,19 @@ COUNTERS = [
     ("tokens: 12,345", "tokens: 13,001"),
     ("load 0.75", "load 1.25"),
     ("memory 512MB", "memory 640MB"),
+    # Coarser than a day, or finer and yet without a minute: no date, no time, only other numbers.
+    ("ISO week 2026-W48", "ISO week 2026-W49"),
+    ("Week 48", "Week 49"),
+    ("Q3 2026", "Q4 2026"),
+    ("Year: 2026", "Year: 2027"),
+    ("as of 2026-11-30T14", "as of 2026-11-30T15"),
+    ("as of 2026-11-30T23Z", "as of 2026-12-01T00Z"),
+    ("up for 14h", "up for 15h"),
+    ("5 minutes ago", "6 minutes ago"),
+    ("1/3 done", "2/3 done"),
+    ("第三轮", "第四轮"),
+    ("已有三条消息", "已有四条消息"),
+    ("-5 points", "+3 points"),
 ]
 NEITHER = [
     ("Claw v1.2.3", "Claw v1.2.4"),
@@ -68,6 +94,18 @@ NEITHER = [
     ("build 1.0.0-beta", "build 1.0.1-beta"),
     ("claude-cli/2.1.197", "claude-cli/2.1.332"),
     ("你可以读取文件。", "你必须读取文件。"),
+    ("C++17", "C++20"),
+    ("Windows 10", "Windows 11"),
+    ("HTTP/1.1", "HTTP/2"),
+    ("run qwen3:8b", "run qwen3:14b"),
+    ("192.168.0.1", "192.168.0.2"),
+    ("0x1F", "0x20"),
+    ("at noon", "at midnight"),
+    ("一个文件夹", "这个文件夹"),
+    ("May I help?", "Will I help?"),
+    ("March on", "Keep on"),
+    ("sha 9f86d081", "sha 60303ae2"),
+    ("ES2022", "ES2023"),
 ]
 
 
