@@ -12,7 +12,7 @@ from collections.abc import Callable
 import click
 
 from services import engine, local_backend
-from services.cli import client, prices, stores
+from services.cli import client, flags, prices, stores
 from services.cli.errors import Failure, Unreachable
 from services.cli.output import as_json, print_json, print_rows
 from services.cli.verdict import Verdict
@@ -127,6 +127,7 @@ CHECKS: dict[str, Callable[[Settings], Verdict]] = {
     "worker": stores.worker,
     "job": _job,
     "backend": _backend,
+    "flags": flags.flags,
     "stand-in": _stand_in,
     "proxy": _proxy,
     "prices": prices.prices,
