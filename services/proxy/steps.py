@@ -77,6 +77,8 @@ def at_once(flow: Flow, ctx: Context) -> None:
     """What the next request may need of an answer that ended."""
     try:
         teach(flow, ctx)
+        if ctx.breakpoints is not None:
+            ctx.breakpoints.learn(flow)
     except Exception as error:  # noqa: BLE001 see above
         report("settling a request", error)
 
@@ -85,8 +87,6 @@ def afterwards(flow: Flow, ctx: Context) -> None:
     """The rest of settling, when there is time for it."""
     try:
         finish(flow, ctx)
-        if ctx.breakpoints is not None:
-            ctx.breakpoints.learn(flow)
     except Exception as error:  # noqa: BLE001 see above
         report("settling a request", error)
 

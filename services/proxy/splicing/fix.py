@@ -17,7 +17,6 @@ from services.proxy.splicing.breakpoints import LIFETIME_MS, Point, Seen, choose
 from services.proxy.splicing.places import Places, places_of
 from services.proxy.splicing.splice import Splice, apply
 
-
 MISSES = 3  # turns in a row that read nothing of what the turn before wrote: more is paying for nothing
 REMEMBERED = 256  # conversations; those of one process within five minutes are fewer
 
