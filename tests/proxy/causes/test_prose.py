@@ -26,6 +26,8 @@ def framed(text: str) -> str:
             TOKEN.format("2.1.90", "1") + "\nYou are a helper.",
             TOKEN.format("2.1.90", "2") + "\nYou are a helper.",
         ),
+        ("X-Acme-Attribution: run=17; user=b\nYou are X.", "X-Acme-Attribution: run=18; user=b\nYou are X."),
+        ("  x-openclaw-billing: 9f\nYou are X.", "  x-openclaw-billing: a0\nYou are X."),
     ],
 )
 def test_an_accounting_token_is_recognised(old: str, new: str) -> None:
@@ -35,6 +37,20 @@ def test_an_accounting_token_is_recognised(old: str, new: str) -> None:
 def test_a_change_behind_the_token_is_not_the_tokens() -> None:
     head = TOKEN.format("2.1.90", "1") + "\n"
     assert code(head + "Be brief.", head + "Be thorough.") is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("x-request-id: 8f3ab2\nYou are X.", "x-request-id: 9d3ab2\nYou are X."),
+        ("The x-acme-billing: header names the payer a.", "The x-acme-billing: header names the payer b."),
+        ("Rules. " * 300 + "\nx-acme-billing: a;", "Rules. " * 300 + "\nx-acme-billing: b;"),
+        ("You are X.", TOKEN.format("2.1.90", "1") + "\nYou are X."),
+    ],
+)
+def test_what_only_looks_like_an_accounting_token_is_none(old: str, new: str) -> None:
+    """Another header, a sentence about one, one far behind the head, and one that came or went as a whole."""
+    assert code(old, new) != "client_attribution_token"
 
 
 SNAPSHOTS = [
@@ -50,6 +66,11 @@ SNAPSHOTS = [
     ("<git>\nahead of origin/main by 3 commits\n</git>", "<git>\nahead of origin/main by 4 commits\n</git>"),
     ("# Current Working Directory (/x) Files\na.py", "# Current Working Directory (/x) Files\na.py\nb.py"),
     ("【工作区】\n当前分支：main", "【工作区】\n当前分支：dev"),
+    ("<open_tabs>\na.py\n</open_tabs>", "<open_tabs>\na.py\nb.py\n</open_tabs>"),
+    ("## Project structure\nsrc/\n  a.py\n", "## Project structure\nsrc/\n  a.py\n  b.py\n"),
+    ("Status:\n M src/a.py\n?? b.txt", "Status:\n M src/a.py\n M src/c.py\n?? b.txt"),
+    ("[Repository]\nHEAD is at 1a2b3c4", "[Repository]\nHEAD is at 5d6e7f8"),
+    ("## 目录结构\nsrc/a.py", "## 目录结构\nsrc/a.py\nsrc/b.py"),
 ]
 
 
@@ -65,6 +86,9 @@ def test_a_work_tree_block_is_a_snapshot(old: str, new: str) -> None:
         ("The user is Anna.", "The user is Bert."),
         ("Use git when asked.", "Use tools when asked."),
         ("session 8f3ab2c1-1111-4222", "session 7e2ab2c1-9999-4222"),
+        ("Answer in English.", "Answer in German."),
+        ("If the branch of a decision is unclear, ask.", "If the path of a decision is unclear, ask."),
+        ("保持简短。", "保持详细。"),
     ],
 )
 def test_ordinary_edits_have_no_particular_name(old: str, new: str) -> None:
@@ -91,6 +115,21 @@ def test_a_block_is_dynamic_only_when_it_changed_before_too() -> None:
     assert code(two, three) is None
     assert code(two, three, (two,)) is None
     assert code(two, three, (one,)) == "dynamic_block"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "## Memory\n{}\n\n## Rules\nBe kind.",
+        "【记忆】\n{}\n\n【规则】\n保持礼貌。",
+        "[Profile]\n{}\n\n[Tone]\nKind.",
+    ],
+)
+def test_a_titled_block_that_keeps_changing_is_dynamic(block: str) -> None:
+    """Headings of any common form; one that also changed outside of the block is an edit."""
+    one, two, three = (framed(block.format(text)) for text in ("likes tea", "likes tests", "works late"))
+    assert code(two, three, (one,)) == "dynamic_block"
+    assert code(two, three.replace("You are X", "You are Y"), (one,)) is None
 
 
 def test_a_change_elsewhere_before_does_not_make_a_block_dynamic() -> None:
