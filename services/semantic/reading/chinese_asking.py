@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from services.semantic.reading.spans import HOLE
 from services.semantic.reading.words import load
 
 _DATA = load("chinese")
@@ -36,7 +37,21 @@ _SPELLED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
         (r"(?:怎么样|怎样|如何|咋样)$", "状况"),
         (r"(?:应该|应当|应|该|需要|要|得|可以|能够|能)?(?:怎么样|怎么|怎样|如何|咋)(?:样)?(?:才能够|才可以|才能|才|可以|能够|能|正确地?)?(?=.)(?!办)", "怎么"),
         (r"怎么怎么", "怎么"),
-        (r"^(?:解释|说明|讲解|说说|讲讲)(?=什么是|什么叫|为什么|怎么)", ""),
+        (r"^(?:解释|说明|讲解|说说|讲讲|介绍)(?=.*(?:怎么|为什么|区别|什么是|什么叫|是什么$))", ""),
+        (r"的时候", "时"),
+        (r"(?:里面|里|当中|之中)(?=的)", "中"),
+        (r"世界上的?", "世界"),
+        (r"([用成为的以])([英法德日韩俄中泰意])文", r"\1\2语"),
+        (r"(?:创建|新建|建立)(?:一个?)?新?", "创建"),
+        (r"(声明|定义|成为)一[个名位种]?", r"\1"),
+        (r"怎么(?:制作)", "怎么做"),
+        (r"怎么换(?![成为算])", "怎么更换"),
+        (r"换$", "更换"),
+        (r"怎么运作(?:的)?$", "怎么工作"),
+        (r"^从(?=.+到.+多)", ""),
+        (r"^(.+?)的?(?:发明者|发明人)是谁$", r"谁发明\1"),
+        (r"^(.+?)的?发现者是谁$", r"谁发现\1"),
+        (r"^把?([\ue000-\uf8ff])(?:翻译|译)(?:成|为)(.{1,4}[语文])$", r"\1用\2怎么说"),
         (r"^(?:解释|说明)(.+)的(?:意思|含义)$", r"\1什么意思"),
         (r"(?<=[\ue000-\uf8ff])(?:这个|这)?(?:词语|词|成语|字|短语|术语)(?=的?(?:是|意思|含义|什么意思))", ""),
         (r"(?:转换|变换|转化|改|变)(?:成|为)|转为", "转成"),
@@ -69,6 +84,9 @@ _SPELLED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
         (r"(?:的)?人口(?:数量|总数|数)?(?:是|有)?多少$|有多少人口$", "人口多少"),
         (r"(?:的)?高度(?:是)?多少$", "多高"),
         (r"(?:的)?长度(?:是)?多少$", "多长"),
+        (r"(?:的)?深度(?:是)?多少$", "多深"),
+        (r"(?:的)?宽度(?:是)?多少$", "多宽"),
+        (r"(?:的)?(?:重量|体重)(?:是)?多少$", "多重"),
         (r"(?:位于|坐落于|处于|是在)哪里$", "在哪里"),
         (r"是(何时|在哪里|怎么)(.+)的$", r"\1\2"),
         (r"(何时)(.+)的$", r"\1\2"),
@@ -88,7 +106,8 @@ _SPELLED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
         (r"^把?([\ue000-\uf8ff].*?)(?:换算|转换|转化|转)(?:成|为)([^\ue000-\uf8ff]+)$", r"\1等于几\2"),
         (r"^(?:计算|求)(?![机器学助职])([^怎什]+)$", r"\1是多少"),
         (r"(?:等于|是|得)(?:多少|几)$", "是多少"),
-        (r"^哪个(.+)最(.{1,2})$", r"最\2\1是哪个"),
+        (r"是哪[条座只家本部项款种]$", "是哪个"),
+        (r"^(世界)?哪[个条座只家本部项款种](.+)最(.{1,2})$", r"\1最\3\2是哪个"),
         (r"^(.*最.+)是(?:什么|哪个|哪里|哪一个)$", r"\1是哪个"),
         (r"^(.+?)是谁([^的作]{1,3})的$", r"谁\2\1"),
         (r"^谁([^了是的]{1,3})了(.+)$", r"谁\1\2"),
@@ -117,7 +136,7 @@ _BOTH = re.compile(
     r"^([^和与跟的]{1,8})[和与跟]([^和与跟的]{1,8})((?:之间)?的?(?:时差|关系|共同点|联系|相同点|相似之处|异同).*)$"
 )
 _METHOD = re.compile(
-    r"^(.+?)的?(?:的(?:正确|具体|最佳|最好|有效)的?|的)(?:方法|办法|步骤|方式|流程)(?:是什么|有哪些)?$"
+    r"^(.+?)的?(?:的(?:正确|具体|最佳|最好|有效)的?|的)(?:方法|办法|步骤|方式|流程)(?:是什么|有什么)?$"
 )
 _RECIPE = re.compile(r"^(.+?)的做法(?:是什么|有哪些)?$")
 _PLACED = re.compile(r"^(?:在|用|使用|从|对|给|把|将|让|当|如果|通过|利用|为|向|跟|和|没有|不)")
@@ -146,7 +165,7 @@ def _of_two(text: str) -> Asked | None:
     if found := _DIFFERENCE.match(text):
         return Asked("difference", "|".join(sorted(found.groups())))
     if found := _WHICH.match(text):
-        return Asked("which of two", "|".join([*sorted(found.groups()[:2]), found[3]]))
+        return Asked("which of two", "|".join([*sorted(found.groups()[:2]), found[3].removeprefix("更")]))
     if found := _DISTANCE.match(text) or _APART.match(text):
         return Asked("how far", "|".join(sorted(side.removeprefix("从") for side in found.groups())))
     return None
@@ -178,14 +197,18 @@ def _when_or_meaning(text: str) -> Asked | None:
 def _yes_or_no(text: str) -> Asked | None:
     if "Q" not in text and not _YES_NO.search(text):
         return None
+    text = re.sub(r"^在(?=.+有)", "", text)
     return Asked("yes or no", _can(_YES_NO.sub("", text.replace("Q", ""))))
 
 
 def _property(text: str) -> Asked | None:
     if found := _ATTRIBUTE.match(text) or _RELATION.match(text):
-        return Asked("which", f"{found[1].removesuffix('的')}|{found[2]}")
+        return Asked("which", f"{found[1].removesuffix('的')}{found[2]}")
     found = re.match(r"^([^的]+)是什么$", text)
-    return Asked("what", found[1]) if found else None
+    if found is None:
+        return None
+    # What a quoted word is, is what it means.
+    return Asked("meaning" if re.fullmatch(HOLE, found[1]) else "what", found[1])
 
 
 # The first that knows a question takes it.
@@ -206,7 +229,9 @@ def _sorted(found: re.Match[str]) -> str:
 def _why(text: str) -> str:
     text = text.replace("为什么", "", 1)
     text = re.sub(r"是([^是]{1,4})的$", r"\1", text).replace("很", "", 1).replace("不能", "无法")
-    return _WOULD.sub("", text.removesuffix("了"), count=1)
+    return _WOULD.sub(
+        "", re.sub(r"(?<![主不])要(?=[^求点素领是么])", "", text.removesuffix("了"), count=1), count=1
+    )
 
 
 def _how(before: str, after: str) -> str:

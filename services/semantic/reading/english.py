@@ -86,14 +86,14 @@ def read(masked: str, spans: tuple[Span, ...]) -> Reading:
     """The reading of a normalised question whose spans are cut out."""
     text = english_words.lowered(masked)
     text = _turned(english_frames.bare(_ended(text)))
+    text = english_relations.ordered(text)
     strict = _METALINGUISTIC.search(text) is not None
     if not strict:
         text = english_words.phrases(text)
     text, setting = english_words.setting(text) if not strict else (text, ())
-    text = english_relations.ordered(text)
     todo = english_frames.how_to(text)
     if todo is None:
-        text = english_relations.relation(text)
+        text = english_relations.relation(text, lambda side: _filled(side, spans))
         text, more = english_words.setting(text) if not strict else (text, ())
         setting += more
     ask, tokens, flags = _asked(text) if todo is None else ("how to", _tokens(todo), [])

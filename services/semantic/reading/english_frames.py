@@ -51,6 +51,7 @@ _GIVE_ME = re.compile(
     r"^(give|write|tell|show|make|find|suggest|recommend|list|name|draw|compose|draft|draw) (?:me|us) "
 )
 
+_NEW = re.compile(r"\b(create|make|add|generate) (?:a )?new ")
 _RELATIVE = re.compile(r"\b(?:that|which|who) (?:is|are) (?=\w+ing\b)")
 _NEED_HELP = re.compile(r"^(?:i|we) (?:need|want|would like)(?: some| your)? help(?: with)? (\w+)ing (?=.)")
 _COMMANDS = {
@@ -101,6 +102,7 @@ def bare(text: str) -> str:
         text = _CLOSINGS.sub("", text) or text
     text = _FILLERS.sub("", text).strip(" ,") or text
     text = _MANNERED.sub(r"\2 \1", text)
+    text = _NEW.sub(r"\1 ", text)
     text = _RELATIVE.sub("", _NEED_HELP.sub(_helped, text))
     text = _COMMAND.sub(lambda found: _COMMANDS[found[1]], text)
     if _VERB.match(text):
@@ -115,7 +117,7 @@ def how_to(text: str) -> str | None:
         if found is None or found.end() == len(text):
             continue
         who, rest = found.groupdict().get("who"), text[found.end() :]
-        if who in {"you", "i", "we"} and _addressed(who, rest):
+        if who in {"you", "i", "we"} and addressed(who, rest):
             continue
         return _as_mine(who, _infinitive(rest) if found.group().endswith((" of ", " for ")) else rest)
     return None
@@ -142,7 +144,7 @@ def base_form(stem: str) -> str:
     )
 
 
-def _addressed(who: str, rest: str) -> bool:
+def addressed(who: str, rest: str) -> bool:
     """Whether asker and asked both occur: then "how do I reach you" is not "how do you reach me"."""
     if who == "you":
         return bool(_FIRST.search(rest))

@@ -7,6 +7,9 @@ so it never meets a word of the question.
 # ruff: noqa: E501 - one pattern a line
 
 import re
+from collections.abc import Callable
+
+from services.semantic.reading.english_frames import addressed
 
 _IS = r"(?:is|are|was|were)"
 _HOLE = "\ue000-\uf8ff"
@@ -36,6 +39,18 @@ _RULES = _rules(
     (rf"^what (?:does|do) (?:the (?:word|term|phrase|expression|idiom) )?{_NP} mean$", r"MEANING \g<x>"),
     (rf"^{_MEANING}{_NP}$", r"MEANING \g<x>"),
     (rf"^what (?:is|are) meant by (?:the (?:word|term|phrase) )?{_NP}$", r"MEANING \g<x>"),
+    (rf"^what (?:does|do) {_NP} stand for$", r"ABBREVIATED \g<x>"),
+    (rf"^what (?:is|are) {_NP} (?:short|an? abbreviation|an acronym) for$", r"ABBREVIATED \g<x>"),
+    (rf"^how deep (?P<be>{_IS}) {_NP}$", r"DEPTH \g<be> \g<x>"),
+    (rf"^what (?P<be>{_IS}) the depth of {_NP}$", r"DEPTH \g<be> \g<x>"),
+    (rf"^how wide (?P<be>{_IS}) {_NP}$", r"WIDTH \g<be> \g<x>"),
+    (rf"^what (?P<be>{_IS}) the width of {_NP}$", r"WIDTH \g<be> \g<x>"),
+    (rf"^how long (?P<be>{_IS}) {_NP}$", r"LENGTH \g<be> \g<x>"),
+    (rf"^what (?P<be>{_IS}) the length of {_NP}$", r"LENGTH \g<be> \g<x>"),
+    (rf"^how heavy (?P<be>{_IS}) {_NP}$", r"WEIGHT \g<be> \g<x>"),
+    (rf"^what (?P<be>{_IS}) the weight of {_NP}$", r"WEIGHT \g<be> \g<x>"),
+    (rf"^how much (?:do|does) {_NP} weigh$", r"WEIGHT is \g<x>"),
+    (r"^what do (?P<y>i|we|you) do (?P<x>(?:if|when|in case of) .+)$", r"what should \g<y> do \g<x>"),
     (rf"^how tall (?P<be>{_IS}) {_NP}$", r"HEIGHT \g<be> \g<x>"),
     (rf"^what (?P<be>{_IS}) the height of {_NP}$", r"HEIGHT \g<be> \g<x>"),
     (rf"^how old (?P<be>{_IS}) {_NP}$", r"AGE \g<be> \g<x>"),
@@ -73,7 +88,7 @@ _RULES = _rules(
 _DIFFERENCE = tuple(
     re.compile(pattern)
     for pattern in (
-        r"^(?:what (?:is|are) )?(?:the )?(?:main |key )?differences? between (?P<a>.+?) and (?P<b>.+)$",
+        r"^(?:(?:what (?:is|are)|explain|describe|tell me|give) )?(?:the )?differences? between (?P<a>.+?) and (?P<b>.+)$",
         r"^how (?:is|are) (?P<a>.+?) different from (?P<b>.+)$",
         r"^how (?:does|do) (?P<a>.+?) differ from (?P<b>.+)$",
         r"^how (?:does|do) (?P<a>.+?) and (?P<b>.+) differ$",
@@ -101,6 +116,9 @@ _SOME_OF = re.compile(r"^(what (?:is|are)) some (?!of\b)")
 _BETWEEN = re.compile(
     r"\bbetween ((?:(?!and\b)[^ ,]+ ?){1,4}) and ((?:(?!and\b|in\b|on\b|for\b)[^ ,]+ ?){1,4})$"
 )
+_OF = re.compile(r"\b(symbol|formula|treatment|cure|recipe|abbreviation|price|cost) for\b")
+_WORLD = re.compile(r"\b(?:in|of) (?:the (?:whole |entire )?)?world$")
+_WHERE = re.compile(r"^where (?:can|could|do|would) (i|you|we|one) (?!be\b)(.+)$")
 _JOINED = re.compile(r"\b(?:and|or|from|to)\b")
 _POSSESSIVE = re.compile(
     rf"\b((?:(?:my|your|his|her|our|their) )?[\w{_HOLE}]+)'s ((?:[\w{_HOLE}]+ ){{0,3}}?[\w{_HOLE}]+)(?= (?:in|on|at|for|with|from|to|when|if)\b|[?.!]|$)"
@@ -110,18 +128,21 @@ _PARTICLE = re.compile(
 )
 
 
-def relation(text: str) -> str:
-    """The question with a property's different phrasings made one."""
+def relation(text: str, read: Callable[[str], str]) -> str:
+    """The question with a property's different phrasings made one; `read` puts spans back into a side."""
     text = _WHICH.sub("what ", _INTO.sub(r"\1 \2 to ", _LED.sub("", text)))
-    text = _BETWEEN.sub(_sorted, _SOME_OF.sub(r"\1 ", text))
+    text = _BETWEEN.sub(lambda found: _sorted(found, read), _SOME_OF.sub(r"\1 ", text))
+    text = _WORLD.sub("of world", _OF.sub(r"\1 of", text))
+    if (found := _WHERE.match(text)) and not addressed(found[1], found[2]):
+        return f"WHERE {found[2]}"
     for pattern in _DIFFERENCE:
         if found := pattern.match(text):
-            return _pair("DIFFERENCE", found)
+            return _pair("DIFFERENCE", found, read)
     for pattern, name in _SYMMETRIC:
         if found := pattern.match(text):
-            return _pair(name, found)
+            return _pair(name, found, read)
     if found := _CHOICE.match(text):
-        return _pair(found["head"], found)
+        return _pair(found["head"], found, read)
     for pattern, result in _RULES:
         if pattern.match(text):
             return pattern.sub(result, text)
@@ -137,13 +158,13 @@ def ordered(text: str) -> str:
     return _PARTICLE.sub(r"\1 \3 \2", text)
 
 
-def _sorted(found: re.Match[str]) -> str:
-    return "between {} and {}".format(*sorted(side.strip() for side in found.groups()))
+def _sorted(found: re.Match[str], read: Callable[[str], str]) -> str:
+    return "between {} and {}".format(*sorted((side.strip() for side in found.groups()), key=read))
 
 
-def _pair(name: str, found: re.Match[str]) -> str:
+def _pair(name: str, found: re.Match[str], read: Callable[[str], str]) -> str:
     """Both sides in one order; as they stand where it is not certain where a side ends."""
     sides = [re.sub(r"^(?:a|an|the) ", "", found[side].strip(" ,")) for side in "ab"]
     if not any(_JOINED.search(side) for side in sides):
-        sides.sort()
+        sides.sort(key=read)
     return f"{name} {sides[0]} AND {sides[1]}"

@@ -4,6 +4,7 @@
 
 import re
 
+from services.semantic.reading import units
 from services.semantic.reading.english_frames import base_form
 from services.semantic.reading.spans import HOLE
 from services.semantic.reading.words import alternatives, groups, load
@@ -51,7 +52,7 @@ _SHORT = (
 _PHRASE = re.compile(rf"\b(?:{alternatives(_PHRASES)})\b")
 _PLAINLY = alternatives(_TOOLS - frozenset(_DATA["doubtful_tools"].split()))
 _TOOL = alternatives(_TOOLS)
-_AFTER = r"(?=$| (?:in|on|for|with|from|to|at|using|when|if|without|and|step|as|so|by|line by line)\b|[,.?!])"
+_AFTER = r"(?=$| (?:in|on|for|with|from|to|at|using|when|if|without|and|step|as|so|by|line by line|that|which)\b|[,.?!])"
 _SETTING = re.compile(
     rf" (?:in|using|with|via|on|under) (?:a |an |the |my )?((?:{_TOOL})~?(?: {HOLE})?){_AFTER}"
 )
@@ -59,7 +60,8 @@ _BEFORE = re.compile(
     rf"(?<!of )(?<!for )(?<!from )(?<!to )(?<!into )(?<!than )(?<!and )(?<!or )(?<!about )(?<!with )(?<!my )"
     rf"\b({_PLAINLY}) (?!(?:{alternatives(_DATA['belongings'].split())})\b)(?=[a-z])"
 )
-_NAMED = re.compile(rf"\b(?:{_TOOL})\b")
+_NAMED = re.compile(rf"\b(?:{_PLAINLY})\b")
+_LANGUAGE = re.compile(rf"\b({_TOOL}) (?:programming )?language\b")
 _PROGRAMMED = re.compile(
     r"^(?:in|using|with|on) ((?:" + _TOOL + r")~?),? (?=how|what|why|which|where|when|is|can|do|does)"
 )
@@ -104,7 +106,7 @@ def setting(text: str) -> tuple[str, tuple[str, ...]]:
         found.append(hit[1].rstrip("~").replace("~ ", " "))
         return ""
 
-    text = _PROGRAMMED.sub(take, text)
+    text = _PROGRAMMED.sub(take, _LANGUAGE.sub(r"\1", text))
     text = _SETTING.sub(take, text)
     if not found and len(_NAMED.findall(text)) == 1:
         text = _BEFORE.sub(take, text)
@@ -116,6 +118,8 @@ def folded(tokens: list[str], ask: str, *, strict: bool) -> list[str]:
     if strict:
         return [token for token in tokens if not (ask and token in {"the", "a", "an"} and ask != "meaning")]
     countable = bool(ask) and not ask.startswith("which") and not _COUNTED & set(tokens)
+    if ask == "convert":
+        tokens = [units.symbol(token) for token in tokens]
     plain = [_plain(token, countable=countable) for token in tokens if token not in {"a", "an", "the"}]
     classes: dict[str, set[str]] = {}
     for word in plain:

@@ -40,6 +40,7 @@ def _table() -> dict[str, str]:
 
 
 _CANONICAL = _table()
+_LOWER = {spelling.lower(): sign for spelling, sign in _CANONICAL.items() if len(spelling) > 2}
 _WORDS = {spelling for spelling in _CANONICAL if spelling.islower() and len(spelling) > 3}
 _SYMBOLS = set(_CANONICAL) - _WORDS
 
@@ -48,9 +49,14 @@ def _any(spellings: set[str]) -> str:
     return "|".join(re.escape(spelling) for spelling in sorted(spellings, key=lambda s: (-len(s), s)))
 
 
-_NUMBER = r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?"
+_NUMBER = r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?"
 PATTERN = rf"{_NUMBER}(?:\s?(?:{_any(_SYMBOLS)})|[ -]?(?i:{_any(_WORDS)}))(?![A-Za-z0-9])"
 _PARTS = re.compile(r"([-+]?\d[\d,]*(?:\.\d+)?)[ -]?(.+)", re.DOTALL)
+
+
+def symbol(word: str) -> str:
+    """A unit's symbol, where a lower-case word names one; else the word."""
+    return _CANONICAL.get(word, _LOWER.get(word, word))
 
 
 def measured(piece: str) -> str:
