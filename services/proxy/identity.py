@@ -6,6 +6,8 @@ here match `SAFE` or are their keyed hash; user and account ids are never read.
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -104,6 +106,15 @@ HEADER_AGENTS: tuple[tuple[str, str, str], ...] = (
     ("agent-session-id", "", "goose"),
 )
 
+# All headers that say something of who sends; whatever else a client writes is not looked at.
+TELLING = frozenset(
+    name.encode()
+    for name in (
+        *SESSION_HEADERS, *(header for header, _, _ in HEADER_AGENTS), TENANT_HEADER, "user-agent",
+        "authorization", "x-api-key", "api-key",
+    )
+)  # fmt: skip
+
 # First words of system prompts, for the agents that are anonymous on the wire.
 SYSTEM_AGENTS: tuple[tuple[str, str], ...] = (
     ("You are Hermes Agent", "hermes"),
@@ -147,19 +158,54 @@ def identify(
     headers: Iterable[tuple[bytes, bytes]], prompt: Prompt | None, key: bytes, tenant_header: str | None
 ) -> Identity:
     """Scope, session and agent of a request; `session` stays None where the client names none."""
-    named = _by_name(headers)
-    hints = prompt.hints if prompt is not None else Hints()
-    tenant = _tenant(named, key, tenant_header)
-    source, session = _session(named, hints)
-    agent, version = _agent(named, hints)
+    extra = tenant_header.lower().encode() if tenant_header else None
+    telling = [header for header in headers if (name := header[0].lower()) in TELLING or name == extra]
+    sender = _sender(tuple(telling), key, tenant_header)
+    source, session = sender.source, sender.session
+    agent, version = sender.agent, sender.version
+    if prompt is not None:
+        if session is None:
+            source, session = _hinted_session(prompt.hints)
+        if not sender.certain:
+            found = _from_system(prompt.hints.system_head) or _from_tools(prompt.hints.tool_names)
+            agent, version = (found, None) if found else (agent, version)
     return Identity(
-        scope=keyed(key, "scope", _credential(named), tenant or ""),
-        tenant=tenant,
+        scope=sender.scope,
+        tenant=sender.tenant,
         session=clean(session, key) if session else None,
         session_source=source,
         agent=clean(agent, key) if agent else None,
         agent_version=version,
     )
+
+
+class _Sender(NamedTuple):
+    """What the headers say of who sends; `certain` where no body can say better who the agent is."""
+
+    scope: str
+    tenant: str | None
+    source: str | None
+    session: str | None
+    agent: str | None
+    version: str | None
+    certain: bool
+
+
+@lru_cache(maxsize=256)  # a client's headers are the same from turn to turn, those that tell something
+def _sender(headers: tuple[tuple[bytes, bytes], ...], key: bytes, tenant_header: str | None) -> _Sender:
+    named = _by_name(headers)
+    tenant = _tenant(named, key, tenant_header)
+    source = next((header for header in SESSION_HEADERS if named.get(header)), None)
+    product, version = _product(named.get("user-agent", ""))
+    agent, certain = PRODUCTS.get(product), True
+    if agent is None and (agent := _from_headers(named)):
+        version = None
+    elif agent is None:
+        agent, certain = LIBRARIES.get(product, product), False
+    if not agent or agent == "mozilla":
+        agent = version = None
+    scope = keyed(key, "scope", _credential(named), tenant or "")
+    return _Sender(scope, tenant, source, named[source] if source else None, agent, version, certain)
 
 
 def clean(value: str, key: bytes = b"") -> str:
@@ -189,10 +235,7 @@ def _tenant(named: Mapping[str, str], key: bytes, header: str | None) -> str | N
     return clean(value, key) if value else None
 
 
-def _session(named: Mapping[str, str], hints: Hints) -> tuple[str | None, str | None]:
-    for header in SESSION_HEADERS:
-        if value := named.get(header):
-            return header, value
+def _hinted_session(hints: Hints) -> tuple[str | None, str | None]:
     if value := _claude_session(hints.user_id):
         return "metadata.user_id", value
     for name in METADATA_KEYS:
@@ -215,18 +258,6 @@ def _claude_session(user_id: str | None) -> str | None:
         session = fields.get("session_id")
         return session if isinstance(session, str) and session else None
     return None
-
-
-def _agent(named: Mapping[str, str], hints: Hints) -> tuple[str | None, str | None]:
-    product, version = _product(named.get("user-agent", ""))
-    if product in PRODUCTS:
-        return PRODUCTS[product], version
-    found = _from_headers(named) or _from_system(hints.system_head) or _from_tools(hints.tool_names)
-    if found:
-        return found, None
-    if product in LIBRARIES:
-        return LIBRARIES[product], version
-    return (product, version) if product and product != "mozilla" else (None, None)
 
 
 def _product(user_agent: str) -> tuple[str, str | None]:

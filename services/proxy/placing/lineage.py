@@ -40,15 +40,40 @@ class Request(NamedTuple):
 
 def choose(request: Request, sighting: Sighting) -> Choice:
     """The lineage that the request continues by its longest common prefix, else its nearest relative."""
+    best = _best(request, sighting.candidates)
+    if best is not None and continues(request, best.node):
+        return _continuing(best, sighting.candidates)
     ranked = sorted(sighting.candidates, key=lambda past: _rank(request, past.node), reverse=True)
-    for past in ranked:
+    for past in ranked[1:]:
         if continues(request, past.node):
-            latest = max(p.node.id for p in ranked if p.node.lineage == past.node.lineage)
-            return Choice(past, True, latest if latest != past.node.id else None)
+            return _continuing(past, ranked)
     if switched := _switched(request, sighting):
         return Choice(switched=switched)
     near = max((p for p in ranked if _near(request, p.node)), key=lambda p: p.node.id, default=None)
     return Choice(near)
+
+
+def _continuing(parent: Past, candidates: list[Past]) -> Choice:
+    lineage = parent.node.lineage
+    latest = max([past.node.id for past in candidates if past.node.lineage == lineage])
+    return Choice(parent, True, latest if latest != parent.node.id else None)
+
+
+def _best(request: Request, candidates: list[Past]) -> Past | None:
+    """The candidate of the highest rank: as a rule the first, whose length none of the others reaches."""
+    best: Past | None = None
+    highest: tuple[bool, int, bool, str] | None = None
+    length = len(_without_params(request.node))
+    for past in candidates:
+        if highest is not None:
+            session = request.node.session is not None and request.node.session == past.node.session
+            most = min(length, len(past.node.chunks)) // HASH_BYTES
+            if (session, most) < highest[:2]:
+                continue
+        rank = _rank(request, past.node)
+        if highest is None or rank > highest:
+            best, highest = past, rank
+    return best
 
 
 def continues(request: Request, old: Node) -> bool:

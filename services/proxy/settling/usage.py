@@ -27,7 +27,9 @@ class _Cached(NamedTuple):
 def measure(outcome: Outcome, dialect: Dialect, backend: Backend) -> Measured:
     """The engine's own account of one answer."""
     told = _Told(
-        outcome.reported, trust_start=backend.kind != "ollama", cumulative=backend.kind == "anthropic"
+        outcome.reported,
+        trust_start=dialect.family == "anthropic" and backend.kind != "ollama",
+        cumulative=backend.kind == "anthropic",
     )
     uncached_only = _uncached_only(told, backend)
     written, written_1h = _written(told)
