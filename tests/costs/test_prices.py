@@ -99,6 +99,35 @@ def test_what_has_no_row_has_no_price(vendor, model):
     assert TABLE.find(vendor, model) is None
 
 
+@pytest.mark.parametrize(
+    ("model", "prices"),
+    [
+        ("claude-fable-5-1", (10, 50, 0.25)),
+        ("claude-opus-5-5", (4, 20, 0.2)),
+        *[(f"claude-opus-{number}", (5, 25, 0.5)) for number in ("5", "4-8", "4-7", "4-6", "4-5")],
+        ("claude-sonnet-5-5", (2, 10, 0.1)),
+        ("claude-sonnet-5", (2, 10, 0.2)),
+        ("claude-sonnet-4-6", (3, 15, 0.3)),
+        ("claude-haiku-5-5", (0.1, 0.5, 0.01)),
+        ("claude-haiku-4-5", (1, 5, 0.1)),
+    ],
+)
+def test_anthropics_rows_are_what_its_own_pages_said(model, prices):
+    """Input, output and cached, as stored copies of its pages and two independent readings have them."""
+    row = TABLE.find("anthropic", model)
+    assert (row.input, row.output, row.read) == prices
+    assert (row.write, row.write_1h) == pytest.approx((row.input * 1.25, row.input * 2))
+
+
+@pytest.mark.parametrize(
+    ("model", "prices"),
+    [("gpt-5.5", (5, 30, 0.5)), ("gpt-5.4", (2.5, 15, 0.25)), ("gpt-5.4-mini", (0.75, 4.5, 0.075))],
+)
+def test_openais_rows_are_what_its_own_pages_said(model, prices):
+    row = TABLE.find("openai", model)
+    assert (row.input, row.output, row.read) == prices
+
+
 def test_a_users_rows_come_first(tmp_path):
     path = tmp_path / "prices.toml"
     path.write_text(OWN)

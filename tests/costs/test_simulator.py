@@ -115,6 +115,18 @@ def test_below_the_minimum_nothing_is_cached_and_nothing_said(cache: PromptCache
         assert cache.take(request).read == (tokens if cached else 0)
 
 
+def test_another_source_on_minimum_lengths_can_be_set() -> None:
+    """4,096 for Opus 4.8, says one; 1,024, says a later one."""
+    request = {
+        "model": "claude-opus-4-8",
+        "messages": [{"role": "user", "content": [text(2_000, cache_control=MARK)]}],
+    }
+    for minimum, cached in ((4_096, 0), (1_024, 2_000)):
+        cache = PromptCache(minimum={"claude-opus-4-8": minimum})
+        cache.take(request)
+        assert cache.take(request).read == cached
+
+
 def test_the_minimum_counts_the_whole_prefix(cache: PromptCache) -> None:
     """A short system prompt behind long tools is cached with them."""
     request = body(system=[text(10, cache_control=MARK)], messages=[{"role": "user", "content": "hi"}])

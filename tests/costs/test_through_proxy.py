@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import pytest
 
 from services.costs.prices import load_prices
@@ -167,6 +168,29 @@ def test_a_clients_own_is_untouched(on: Proxy, service: Service, own: dict[str, 
         cost, without = by_hand(service.usages[-1])
         row = on.row(answer)
         assert (row["cost_usd"], row["savings_usd"]) == pytest.approx((cost, without - cost))
+
+
+def test_the_real_client_library_sees_what_the_row_says(on: Proxy, service: Service) -> None:
+    """A conversation through Anthropic's own SDK, streamed, without a word about caching in it."""
+    with anthropic.Anthropic(
+        api_key="sdk", base_url=on.url, max_retries=0, default_headers={"X-MetalAnchor-Session": "sdk"}
+    ) as client:
+        history: list[Any] = []
+        for number in range(3):
+            history.append({"role": "user", "content": f"Question {number:04d}. " * 100})
+            with client.messages.stream(
+                model="claude-sonnet-5", max_tokens=OUTPUT, system=RULES, tools=[TOOL], messages=history
+            ) as stream:
+                message = stream.get_final_message()
+            history.append(
+                {"role": "assistant", "content": [block.model_dump() for block in message.content]}
+            )
+            usage = service.usages[-1]
+            assert message.usage.cache_read_input_tokens == usage.read
+            assert message.usage.output_tokens == OUTPUT
+    rows = on.wait_rows(3, lambda row: row.get("session") == "sdk")
+    assert [row["cost_usd"] for row in rows] == pytest.approx([by_hand(usage)[0] for usage in service.usages])
+    assert [row["cached_tokens"] > 0 for row in rows] == [False, False, True]
 
 
 def test_a_tool_loop_of_many_blocks_is_found_again(on: Proxy, service: Service) -> None:

@@ -77,9 +77,13 @@ class Usage:
 
 @dataclass
 class PromptCache:
-    """The cache of one organisation; `now` is its clock in seconds."""
+    """The cache of one organisation; `now` is its clock in seconds.
+
+    `minimum` are the models' shortest prefixes in tokens: sources differ on them, so they can be set.
+    """
 
     now: float = 0.0
+    minimum: dict[str, int] = field(default_factory=MINIMUM.copy)
     entries: dict[str, Entry] = field(default_factory=dict)
 
     def take(self, body: dict[str, Any], starts_in: float = 0.0) -> Usage:
@@ -89,7 +93,7 @@ class PromptCache:
         blocks = list(rendered(body))
         keys, sums = chained(body, blocks), summed(blocks)
         marked = breakpoints(body, blocks)
-        least = MINIMUM.get(str(body.get("model")), 1024)
+        least = self.minimum.get(str(body.get("model")), 1024)
         hit = self._longest(marked, keys, sums, least)
         read = sums[hit] if hit >= 0 else 0
         new = [k for k in marked if k > hit and sums[k] >= least]
