@@ -127,7 +127,7 @@ class RedisState:
     async def _sign(self, link: Link) -> None:
         """Leave this installation's name, and see which others have been here within a day."""
         now = int(time.time())
-        link.tell(lambda: (b"HSET", layout.INSTALLATIONS, self._name, now))
+        link.ask(b"HSET", layout.INSTALLATIONS, self._name, now)  # at once, before anybody else looks
         there = await link.ask(b"HGETALL", layout.INSTALLATIONS)
         if there is None:
             raise RedisError(link.reason)
