@@ -43,7 +43,7 @@ RESPONSE_HEADERS = {
     "Session": "The client's own session id, else the lineage.",
     "Cause": "The first cause of lost reuse known when the headers leave.",
     "Cached-Tokens": "Tokens the engine says it reused; non-streamed answers only.",
-    "Fix": "Fixes that were switched on and applied to this request.",
+    "Fix": "Fixes that were switched on and applied to this request, such as `breakpoint:system`.",
     "Cache": "Response cache: `hit`, `semantic`, `miss` or `bypass:REASON`.",
     "Error": "Code of an error of the proxy's own; an answer without it is the backend's.",
 }

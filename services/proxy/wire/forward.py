@@ -28,6 +28,8 @@ from services.proxy.wire.relay import Relay, Send
 
 # Refusals of which the body was taken in already (413), stands still (408), or that must not wait (503).
 NO_DRAIN = frozenset({408, 413, 503})
+# How services refuse a body that they do not understand: Anthropic itself, and gateways to it.
+REFUSED = frozenset({400, 422})
 
 
 class Passage:
@@ -169,7 +171,7 @@ class Passage:
         try:
             response = await exchange.response()
             unfixed, self._unfixed = self._unfixed, None
-            if unfixed is not None and response.status == 400:
+            if unfixed is not None and response.status in REFUSED:
                 response = await self._again(unfixed)
         except UpstreamError as error:
             raise self._failed(error) from error
@@ -183,7 +185,7 @@ class Passage:
         await self._open(body, len(body))
         assert self._exchange is not None
         response = await self._exchange.response()
-        if fixes and response.status != 400 and ctx.breakpoints is not None:
+        if fixes and response.status not in REFUSED and ctx.breakpoints is not None:
             ctx.breakpoints.refuse(flow)
         return response
 
