@@ -13,13 +13,16 @@ import pytest
 from tests.support.backend.script import as_json, body
 from tests.support.story import CHAT, MESSAGES, OLLAMA, RESPONSES, NewStory, Story, answered, streamed
 from tests.support.talk import (
-    AGAIN,
     ASK,
-    LAST,
     MORE,
+    READY,
     RULES,
     RULES_ZH,
+    SECOND,
+    SYSTEM,
+    TALK,
     call,
+    chat,
     function,
     item,
     result,
@@ -29,16 +32,6 @@ from tests.support.talk import (
 )
 
 pytestmark = pytest.mark.process
-
-SYSTEM = turn("system", RULES)
-SECOND = 1_000_000_000
-LOADED, READY = {"load_duration": 4 * SECOND}, {"load_duration": 20_000_000}
-TALK = [user(ASK), said(), user(MORE), said(), user(AGAIN), said(), user(LAST)]
-
-
-def chat(turns: int, **more: Any) -> dict[str, Any]:
-    """The talk up to its nth user message."""
-    return {"messages": [SYSTEM, *TALK[: 2 * turns - 1]], "stream": False, **more}
 
 
 TITLES: list[tuple[str, str, dict[str, Any]]] = [

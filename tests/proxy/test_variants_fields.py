@@ -9,12 +9,22 @@ import pytest
 
 from tests.support.backend.script import Reply, as_json, ndjson, sse
 from tests.support.story import CHAT, MESSAGES, OLLAMA, RESPONSES, NewStory, Story, Told, streamed
-from tests.support.talk import AGAIN, ASK, MORE, RULES, item, said, text, turn, user
+from tests.support.talk import (
+    AGAIN,
+    ASK,
+    MORE,
+    RULES,
+    SECOND,
+    item,
+    said,
+    text,
+    turn,
+    user,
+)
 
 pytestmark = pytest.mark.process
 
 LONG = "All the words of a long prompt. " * 120
-SECOND = 1_000_000_000
 
 
 def observed(told: Told) -> tuple[Any, Any, Any]:

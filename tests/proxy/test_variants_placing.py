@@ -15,12 +15,13 @@ from tests.support.talk import (
     ASK_ZH,
     MORE,
     REPLY,
-    ROUTES,
     RULES,
     RULES_ZH,
     call,
+    causes,
     claude,
     function,
+    grown,
     item,
     said,
     text,
@@ -29,17 +30,6 @@ from tests.support.talk import (
 )
 
 pytestmark = pytest.mark.process
-
-
-def causes(told: Told) -> list[tuple[str, str | None]]:
-    return [(cause["code"], cause["at"]) for cause in told.explain["causes"]]
-
-
-def grown(story: Story, route: str, old: str, new: str, ask: str = ASK) -> Told:
-    """Two requests of one talk, the second with one more turn and another system text."""
-    way = ROUTES[route]
-    story.say(way.body(old, [user(ask)]), path=way.path)
-    return story.say(way.body(new, [user(ask), said(), user(MORE)]), path=way.path)
 
 
 PARAMS = [

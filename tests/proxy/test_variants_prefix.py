@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.story import CHAT, MESSAGES, NewStory, Story, Told
+from tests.support.story import CHAT, MESSAGES, NewStory
 from tests.support.talk import (
     AGAIN,
     ASK,
@@ -15,8 +15,10 @@ from tests.support.talk import (
     ROUTES,
     RULES,
     RULES_ZH,
+    causes,
     common_end,
     first_difference,
+    grown,
     said,
     text,
     turn,
@@ -24,17 +26,6 @@ from tests.support.talk import (
 )
 
 pytestmark = pytest.mark.process
-
-
-def causes(told: Told) -> list[tuple[str, str | None]]:
-    return [(cause["code"], cause["at"]) for cause in told.explain["causes"]]
-
-
-def grown(story: Story, route: str, old: str, new: str, ask: str = ASK) -> Told:
-    """Two requests of one talk, the second with one more turn and another system text."""
-    way = ROUTES[route]
-    story.say(way.body(old, [user(ask)]), path=way.path)
-    return story.say(way.body(new, [user(ask), said(), user(MORE)]), path=way.path)
 
 
 CLOCKS = [

@@ -15,58 +15,19 @@ from tests.support.talk import (
     JPG,
     MORE,
     PNG,
-    RULES,
     call,
+    causes,
+    history,
     item,
     picture,
     result,
+    retold,
     said,
     text,
-    turn,
     user,
 )
 
 pytestmark = pytest.mark.process
-
-SYSTEM = turn("system", RULES)
-
-
-def causes(told: Told) -> list[tuple[str, str | None]]:
-    return [(cause["code"], cause["at"]) for cause in told.explain["causes"]]
-
-
-def offset(told: Told, number: int = 0) -> int:
-    return int(told.explain["causes"][number]["detail"]["byte_offset"])
-
-
-def history(path: str, messages: list[dict[str, Any]]) -> dict[str, Any]:
-    if path == MESSAGES:
-        return {"system": RULES, "messages": messages, "max_tokens": 9}
-    if path == RESPONSES:
-        return {"instructions": RULES, "input": messages}
-    return {"messages": [SYSTEM, *messages], "stream": False}
-
-
-def retold(stories: NewStory, path: str, old: list[Any], new: list[Any], **more: Any) -> Told:
-    story = stories("ollama" if path == OLLAMA else "llama-server")
-    story.say(history(path, old), path=path, **more)
-    return story.say(history(path, new), path=path)
-
-
-def used(value: Any, *before: dict[str, Any]) -> dict[str, Any]:
-    return said([*before, {"type": "tool_use", "id": "toolu_1", "name": "read", "input": value}])
-
-
-def outcome(value: Any, number: int = 1) -> dict[str, Any]:
-    return {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": value}
-
-
-def invoked(arguments: str, **more: Any) -> dict[str, Any]:
-    return {"type": "function_call", "call_id": "c1", "name": "read", "arguments": arguments, **more}
-
-
-def returned(output: str) -> dict[str, Any]:
-    return {"type": "function_call_output", "call_id": "c1", "output": output}
 
 
 REPLIES = [

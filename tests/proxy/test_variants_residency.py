@@ -11,27 +11,17 @@ import pytest
 from tests.support.backend.script import as_json
 from tests.support.story import CHAT, OLLAMA, NewStory
 from tests.support.talk import (
-    AGAIN,
     ASK,
-    LAST,
-    MORE,
+    LOADED,
+    READY,
     RULES,
-    said,
+    SYSTEM,
+    chat,
     turn,
     user,
 )
 
 pytestmark = pytest.mark.process
-
-SYSTEM = turn("system", RULES)
-SECOND = 1_000_000_000
-LOADED, READY = {"load_duration": 4 * SECOND}, {"load_duration": 20_000_000}
-TALK = [user(ASK), said(), user(MORE), said(), user(AGAIN), said(), user(LAST)]
-
-
-def chat(turns: int, **more: Any) -> dict[str, Any]:
-    """The talk up to its nth user message."""
-    return {"messages": [SYSTEM, *TALK[: 2 * turns - 1]], "stream": False, **more}
 
 
 RELOADS: list[tuple[dict[str, Any], dict[str, Any], tuple[str, Any, Any]]] = [

@@ -14,27 +14,20 @@ from tests.support.talk import (
     MORE,
     RULES,
     SCHEMA,
+    SYSTEM,
+    causes,
     claude,
     first_difference,
     flat,
     function,
     item,
+    offset,
     said,
     turn,
     user,
 )
 
 pytestmark = pytest.mark.process
-
-SYSTEM = turn("system", RULES)
-
-
-def causes(told: Told) -> list[tuple[str, str | None]]:
-    return [(cause["code"], cause["at"]) for cause in told.explain["causes"]]
-
-
-def offset(told: Told, number: int = 0) -> int:
-    return int(told.explain["causes"][number]["detail"]["byte_offset"])
 
 
 SHAPES = {CHAT: function, OLLAMA: function, RESPONSES: flat, MESSAGES: claude}

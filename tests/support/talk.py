@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.story import CHAT, MESSAGES, OLLAMA, RESPONSES
+from tests.support.story import CHAT, MESSAGES, OLLAMA, RESPONSES, NewStory, Story, Told
 
 Body = dict[str, Any]
 
@@ -156,3 +156,67 @@ def common_end(old: str, new: str) -> int:
 def dumps(value: Any) -> str:
     """Compact JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+SYSTEM = turn("system", RULES)
+TALK = [user(ASK), said(), user(MORE), said(), user(AGAIN), said(), user(LAST)]
+SECOND = 1_000_000_000
+LOADED, READY = {"load_duration": 4 * SECOND}, {"load_duration": 20_000_000}
+
+
+def chat(turns: int, **more: Any) -> Body:
+    """The talk up to its nth user message."""
+    return {"messages": [SYSTEM, *TALK[: 2 * turns - 1]], "stream": False, **more}
+
+
+def history(path: str, messages: list[Body]) -> Body:
+    """A request to an API with these messages or items behind the rules."""
+    if path == MESSAGES:
+        return {"system": RULES, "messages": messages, "max_tokens": 9}
+    if path == RESPONSES:
+        return {"instructions": RULES, "input": messages}
+    return {"messages": [SYSTEM, *messages], "stream": False}
+
+
+def used(value: Any, *before: Body) -> Body:
+    """An assistant's turn of the Messages API with one call."""
+    return said([*before, {"type": "tool_use", "id": "toolu_1", "name": "read", "input": value}])
+
+
+def outcome(value: Any, number: int = 1) -> Body:
+    """A call's result there."""
+    return {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": value}
+
+
+def invoked(arguments: str, **more: Any) -> Body:
+    """A call of the Responses API."""
+    return {"type": "function_call", "call_id": "c1", "name": "read", "arguments": arguments, **more}
+
+
+def returned(output: str) -> Body:
+    """A call's result there."""
+    return {"type": "function_call_output", "call_id": "c1", "output": output}
+
+
+def grown(story: Story, route: str, old: str, new: str, ask: str = ASK) -> Told:
+    """Two requests of one talk, the second with one more turn and another system text."""
+    way = ROUTES[route]
+    story.say(way.body(old, [user(ask)]), path=way.path)
+    return story.say(way.body(new, [user(ask), said(), user(MORE)]), path=way.path)
+
+
+def retold(stories: NewStory, path: str, old: list[Any], new: list[Any], **more: Any) -> Told:
+    """Two requests with different messages, on a server that speaks the API."""
+    story = stories("ollama" if path == OLLAMA else "llama-server")
+    story.say(history(path, old), path=path, **more)
+    return story.say(history(path, new), path=path)
+
+
+def causes(told: Told) -> list[tuple[str, str | None]]:
+    """Codes and places, in order."""
+    return [(cause["code"], cause["at"]) for cause in told.explain["causes"]]
+
+
+def offset(told: Told, number: int = 0) -> int:
+    """The byte of one cause."""
+    return int(told.explain["causes"][number]["detail"]["byte_offset"])

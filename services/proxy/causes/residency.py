@@ -149,8 +149,12 @@ def _let_go(scene: Scene, gap_s: float) -> Cause | None:
 
 
 def disabled(scene: Scene) -> Cause | None:
-    """The request itself says that nothing shall be reused, and there was something to reuse."""
-    if scene.prompt.engine.cache_prompt is not False or scene.verdict.predicted_tokens <= 0:
+    """The request itself says that nothing shall be reused, and there was something to reuse.
+
+    A server that does not know the option, and reused much all the same, refutes it.
+    """
+    asked = scene.prompt.engine.cache_prompt is False and scene.verdict.predicted_tokens > 0
+    if not asked or _reused(scene):
         return None
     return Cause(
         code="client_disabled_cache", severity="loss", detail={"option": "cache_prompt", "value": False}

@@ -7,22 +7,20 @@ read and teach. `foresee` runs before the answer, `judge` when it ended, before 
 
 import time
 from array import array
-from collections.abc import Sequence
 from typing import Protocol
 
 from services.proxy.causes.find import foreseen, scene_of, settled
-from services.proxy.causes.misses import expected, reply_tokens
 from services.proxy.causes.notes import respelt, spellings_of
-from services.proxy.causes.scene import Scene
-from services.proxy.flow import Breaker, Flow, Measured
+from services.proxy.flow import Flow, Measured
 from services.proxy.placing.texts import Texts
-from services.proxy.placing.tokens import Estimator, bulk_of, model_key
+from services.proxy.placing.tokens import Estimator
 from services.proxy.settling.billing import Billing
 from services.proxy.settling.endings import Endings
 from services.proxy.settling.explain import Explanations
+from services.proxy.settling.loss import lost_ms, lost_tokens, model_of, speed_key
 from services.proxy.settling.replies import reply_digests
 from services.proxy.settling.row import headline, record_of
-from services.proxy.settling.speed import MIN_TOKENS, Key, Speeds
+from services.proxy.settling.speed import MIN_TOKENS, Speeds
 from services.proxy.settling.usage import measure
 from services.proxy.state.base import Settled
 
@@ -69,7 +67,7 @@ def judge(flow: Flow, ctx: Knowledge) -> None:
     if flow.outcome is not None and flow.dialect is not None:
         flow.measured = measure(flow.outcome, flow.dialect, flow.backend)
         flow.cost = ctx.billing.bill(flow)
-        if flow.ended_at is None and flow.outcome.terminal and (flow.http_status or 0) < 400:
+        if flow.ended_at is None and _said_all(flow) and (flow.http_status or 0) < 400:
             flow.status = "completed"  # held until its headers are written; the wire has the last word
     if flow.verdict is None or flow.prompt is None:
         return
@@ -85,6 +83,13 @@ def teach(flow: Flow, ctx: Knowledge) -> None:
     """What this answer teaches, and what later requests are told of it; after `judge`."""
     _learn(flow, ctx)
     ctx.endings.put(settled_of(flow, ctx.key))
+
+
+def _said_all(flow: Flow) -> bool:
+    """Whether an answer is whole: it says so, or has arrived in one piece and says of no error."""
+    outcome = flow.outcome
+    streamed = flow.prompt is not None and flow.prompt.stream
+    return outcome is not None and (outcome.terminal or not (streamed or outcome.error))
 
 
 def finish(flow: Flow, ctx: Knowledge) -> None:
@@ -122,67 +127,6 @@ def settled_of(flow: Flow, key: bytes) -> Settled:
     )
 
 
-def lost_tokens(scene: Scene, flow: Flow, estimator: Estimator) -> int | None:
-    """Tokens prefilled that need not have been, had the first cause not been there; None where unknown."""
-    first = headline(flow.causes)
-    if first is None or first.code == "model_switch":
-        return None
-    total = (scene.measured.prompt_tokens if scene.measured else None) or scene.verdict.prompt_estimate
-    cached = scene.cached
-    uncached = total - cached if cached is not None else total
-    if first.severity == "break":
-        tokens = _tokens_behind(
-            flow, first.at or "", equal_behind(scene.verdict.breakers, first.at), estimator
-        )
-        if cached is not None:
-            tokens += max(0, expected(scene)[0] - cached)
-    elif cached is not None:
-        tokens = max(0, expected(scene)[0] + reply_tokens(scene, first.code) - cached)
-    elif scene.verdict.parent is not None and first.code in (
-        "model_reload",
-        "model_unloaded",
-        "client_disabled_cache",
-    ):
-        tokens = expected(scene)[0]
-    else:
-        return None
-    return max(0, min(tokens, uncached))
-
-
-def equal_behind(breakers: Sequence[Breaker], at: str | None) -> int:
-    """Bytes equal again anywhere behind the break at `at`: what all breaks from there on cost together.
-
-    Each was in the way of what stands behind it, so no share is one's own; the first carries the whole.
-    """
-    places = [breaker.path for breaker in breakers]
-    breaks = breakers[places.index(at) :] if at in places else []
-    ends = (
-        len(b.new) - b.offset - b.inserted for b in breaks[1:] if b.change == "edit" and b.new is not None
-    )
-    whole = (breaks[0].equal_after if breaks else 0) + sum(max(0, end) for end in ends)
-    return max([whole, *(breaker.equal_after for breaker in breaks)])
-
-
-def _tokens_behind(flow: Flow, at: str, behind: int, estimator: Estimator) -> int:
-    """Tokens of so many bytes behind a break at `at`: tool schemas are among them only if it is in those."""
-    chunks = flow.prompt.chunks if flow.prompt else []
-    bulk = bulk_of(chunk for chunk in chunks if chunk.kind != "tools" or at.startswith("tools"))
-    size = bulk.narrow + bulk.wide + bulk.tools
-    return round(estimator.exact(_model(flow), bulk.part(behind / size if size else 0.0), whole=False))
-
-
-def lost_ms(flow: Flow, speeds: Speeds) -> float | None:
-    """Milliseconds the lost tokens took: by this answer's own prefill time, else by the learnt rate."""
-    lost, measured = flow.lost_tokens, flow.measured
-    if not lost:
-        return None
-    if measured and measured.prefill_ms and measured.prompt_tokens and measured.cached_tokens is not None:
-        uncached = measured.prompt_tokens - measured.cached_tokens
-        if uncached >= lost:
-            return round(measured.prefill_ms * lost / uncached, 3)
-    return speeds.cost_ms(_speed_key(flow), lost)
-
-
 def _infer(flow: Flow, speeds: Speeds) -> None:
     """Where the backend reports no cached tokens, infer them from the time that prefill took."""
     measured, verdict = flow.measured, flow.verdict
@@ -192,7 +136,7 @@ def _infer(flow: Flow, speeds: Speeds) -> None:
     tokens = measured.prompt_tokens or verdict.prompt_estimate
     if milliseconds is None or measured.uncached_only or flow.status != "completed":
         return
-    found = speeds.infer(_speed_key(flow), tokens, milliseconds)
+    found = speeds.infer(speed_key(flow), tokens, milliseconds)
     if found is not None:
         measured.cached_tokens, measured.confidence = found.cached_tokens, found.confidence
         measured.source, measured.field = "inferred_ttft", None
@@ -206,15 +150,15 @@ def _learn(flow: Flow, ctx: Knowledge) -> None:
     cut = any(cause.code == "context_truncated" for cause in flow.causes)
     if measured.prompt_tokens and not measured.uncached_only and not cut:
         told = flow.backend.facts.get("template")
-        ctx.estimator.learn(_model(flow), prompt, measured.prompt_tokens, told)
+        ctx.estimator.learn(model_of(flow), prompt, measured.prompt_tokens, told)
     milliseconds = _prefill_ms(flow)
     if milliseconds is None or _shared_engine(flow):
         return
     total = measured.prompt_tokens or verdict.prompt_estimate
     if measured.cached_tokens is not None and measured.source != "inferred_ttft":
-        ctx.speeds.learn(_speed_key(flow), total - measured.cached_tokens, milliseconds)
+        ctx.speeds.learn(speed_key(flow), total - measured.cached_tokens, milliseconds)
     elif verdict.predicted_reuse < COLD_SHARE or (measured.cached_tokens == 0 and total >= MIN_TOKENS):
-        ctx.speeds.learn(_speed_key(flow), total, milliseconds)
+        ctx.speeds.learn(speed_key(flow), total, milliseconds)
 
 
 def _prefill_ms(flow: Flow) -> float | None:
@@ -242,11 +186,3 @@ def _shared_engine(flow: Flow) -> bool:
 
 def _parent(flow: Flow) -> str:
     return flow.verdict.parent.node.id if flow.verdict and flow.verdict.parent else ""
-
-
-def _model(flow: Flow) -> str:
-    return model_key(flow.backend.name, flow.prompt.model if flow.prompt else "")
-
-
-def _speed_key(flow: Flow) -> Key:
-    return flow.backend.name, flow.prompt.model if flow.prompt else ""
