@@ -6,9 +6,11 @@ counters is asked again only now and then; whatever fails is told once and costs
 """
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import msgspec
@@ -39,6 +41,8 @@ AGAIN_S = 600.0
 LASTING = frozenset({"unauthorized", "no_metrics", "not_prometheus", "no_counters", "too_large"})
 LEASE = NAMESPACE + "sampler:"
 LEASE_LEAST_S, LEASE_MOST_S = 10, 86_400
+# The worker has to end within three seconds.
+PATIENCE_S = 0.5
 
 
 class Target(msgspec.Struct):
@@ -74,7 +78,7 @@ class Sampler:
         self._targets = targets_of(settings) if self._interval else []
         self._redis = redis
         self._tell = tell
-        self._me = f"{id(self)}-{time.time_ns()}"
+        self._me = secrets.token_hex(8)
         self._ended = threading.Event()
         self._engine: Engine | None = None
         self._said: dict[str, Sampled] = {}
@@ -87,8 +91,10 @@ class Sampler:
             self._thread.start()
 
     def stop(self) -> None:
-        """Let the thread end; a scrape under way is not waited for."""
+        """Let the thread end and give its leases back; a scrape under way is not waited for."""
         self._ended.set()
+        if self._thread.ident is not None:
+            self._thread.join(PATIENCE_S)
 
     def _run(self) -> None:
         pause = min(self._interval, 1.0)
@@ -97,8 +103,19 @@ class Sampler:
                 if time.monotonic() >= target.due and not self._ended.is_set():
                     target.due = time.monotonic() + self._interval
                     self._sample(target)
+        self._release()
         if self._engine is not None:
             self._engine.dispose()
+
+    def _release(self) -> None:
+        with suppress(RedisError, OSError):
+            for target in self._targets:
+                if target.mine and self._holder(target) == self._me:
+                    self._redis.delete(LEASE + target.name)
+
+    def _holder(self, target: Target) -> str | None:
+        holder = self._redis.get(LEASE + target.name)
+        return holder.decode() if isinstance(holder, bytes) else None
 
     def _sample(self, target: Target) -> None:
         try:
@@ -118,10 +135,9 @@ class Sampler:
 
     def _lead(self, target: Target) -> bool:
         """Whether this worker samples the backend: it holds the lease, or takes it up."""
-        key, ttl = LEASE + target.name, int(min(max(LEASE_LEAST_S, 3 * self._interval), LEASE_MOST_S))
+        key, ttl = LEASE + target.name, int(min(max(LEASE_LEAST_S, 2 * self._interval), LEASE_MOST_S))
         if not self._redis.set(key, self._me, nx=True, ex=ttl):
-            holder = self._redis.get(key)
-            if (holder.decode() if isinstance(holder, bytes) else holder) != self._me:
+            if self._holder(target) != self._me:
                 target.mine, target.before = False, None
                 self._said.pop(target.name, None)
                 return False

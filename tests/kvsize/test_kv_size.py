@@ -11,7 +11,7 @@ from services.cli import run
 from services.cli.kv_size import size_text
 from tests.support.gguf import gguf
 from tests.support.modelserver import KINDS, Answers, ModelServer
-from tests.support.proxy import free_port
+from tests.support.proxy import StartProxy, free_port
 
 SOURCE_EXAMPLE = ["--layers", "80", "--heads", "64", "--head-dim", "128", "--context", "4096", "--batch", "8"]
 GEMMA = {
@@ -239,3 +239,25 @@ def test_servers_that_do_not_tell_are_failures(serve: Serve, capsys: pytest.Capt
 def test_sizes_are_said_in_both_units(count: int, text: str):
     """Memory is sold in one and reported in the other."""
     assert size_text(count) == text
+
+
+@pytest.mark.process
+def test_live_conversations_of_a_running_proxy_are_fitted_in(
+    start_proxy: StartProxy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Three are known; with room for one token each only none fits, with much room all do."""
+    proxy = start_proxy()
+    for name in ("one", "two", "three"):
+        content = f"{name}: " + "word " * 400
+        answer = proxy.chat(
+            {"model": "m", "messages": [{"role": "user", "content": content}]}, [("X-Session-Id", name)]
+        )
+        assert answer.status == 200
+    monkeypatch.setenv("METALANCHOR_PORT", str(proxy.port))
+    numbers = ["--layers", "1", "--heads", "1", "--head-dim", "64", "--context", "4096"]
+    found = asked(capsys, *numbers, "--memory", "1GiB")["fits"]["lineages"]
+    assert (found["live"], found["fit"]) == (3, 3)
+    assert found["bytes"] == 256 * found["tokens"] > 0
+    assert asked(capsys, *numbers, "--memory", "256")["fits"]["lineages"]["fit"] == 0
+    assert run(["kv-size", *numbers, "--memory", "1GiB"]) == 0
+    assert "3 of 3 live conversations, the latest first" in capsys.readouterr().out

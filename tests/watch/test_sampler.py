@@ -13,7 +13,7 @@ from services.history.migrate import downgrade
 from services.history.tables import samples as table
 from services.queue import Sampled
 from services.settings import BackendSetting, Settings
-from services.watch.sampler import LEASE, Sampler, targets_of
+from services.watch.sampler import Sampler, targets_of
 from tests.support.engine_counters import MovingVllm
 from tests.support.modelserver import ModelServer
 from tests.support.rows import wait_for
@@ -81,7 +81,7 @@ def test_counters_become_rows_and_a_word_for_the_proxy(
 
 
 def test_of_two_workers_one_samples(vllm: MovingVllm, start_sampler: StartSampler, history_url: str):
-    """Who holds the lease; when it is given up the other goes on from its rows."""
+    """Who holds the lease; when that one ends the other goes on from its rows at once."""
     first, _ = start_sampler(vllm.url)
     wait_for(lambda: len(rows(history_url)) >= 2)
     _, told = start_sampler(vllm.url)
@@ -89,8 +89,6 @@ def test_of_two_workers_one_samples(vllm: MovingVllm, start_sampler: StartSample
     wait_for(lambda: sum(row["lookups"] or 0 for row in rows(history_url)) == 1_000)
     assert not any(told)
     first.stop()
-    first._thread.join(10)
-    first._redis.delete(LEASE + vllm.url.removeprefix("http://"))
     vllm.serve(1_000, 500)
     wait_for(lambda: told and told[-1] and told[-1][0].lookups == 2_000)
 
@@ -181,13 +179,16 @@ def test_a_locked_database_holds_up_the_sampler_alone(
             def set(self, *_: Any, **__: Any) -> bool:
                 return True
 
+            def get(self, *_: Any) -> None:
+                return None
+
         told = threading.Event()
         sampler = Sampler(settings, Lease(), lambda _: told.set())  # type: ignore[arg-type]
         sampler.start()
         wait_for(lambda: vllm.asked)
         began = time.monotonic()
         sampler.stop()
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 2  # the worker has three seconds in all
         connection.rollback()
     sampler._thread.join(20)
     assert not sampler._thread.is_alive()

@@ -66,7 +66,7 @@
     const each = (name) => backends.map((one, place) => [one.backend, shares(one[name]), `--c${place + 1}`]);
     const load = backends.flatMap((one, place) => [
       [`${one.backend}: ${section.dataset.running}`, one.running, `--c${place + 1}`],
-      [`${one.backend}: ${section.dataset.waiting}`, one.waiting, `--c${place + 1}`, [5, 4]],
+      [`${one.backend}: ${section.dataset.waiting}`, one.waiting, `--c${place + 1 + backends.length}`, [5, 4]],
     ]);
     return [
       lines("chart-hits", samples, say, each("hit_rate"), " %", [0, 100]),

@@ -59,3 +59,23 @@ def test_what_is_amiss_is_said_where_it_is(changes, name, state, text):
     assert text in found[name].text
     assert found[name].state == state
     assert {other for other, finding in found.items() if finding.state != "ok"} == {name}
+
+
+@pytest.mark.parametrize(
+    ("sampled", "state"),
+    [
+        (None, None),
+        ({"hit_rate": None, "alarm": None}, None),
+        ({"hit_rate": 0.82, "alarm": None}, "ok"),
+        ({"hit_rate": 0.2, "alarm": True}, "degraded"),
+    ],
+)
+def test_what_a_model_server_counts_is_said_where_it_is_known(sampled, state):
+    """And that it is too little, where a threshold is set."""
+    found = said(backends={"sampled": sampled}).get("Its cache")
+
+    assert (found.state if found else None) == state
+    if state:
+        assert f"finds {'20' if state == 'degraded' else '82'} %" in found.text
+    if state == "degraded":
+        assert "METALANCHOR_ALARM_HIT_RATE" in found.help
