@@ -91,7 +91,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     embeddings_model: str | None = None
     aliases_url: str | None = None
     aliases_model: str | None = None
-    sample_interval_s: float = 30.0
+    sample_interval_s: float = 60.0
     alarm_hit_rate: float | None = None
     prices: str | None = None
     breakpoints: Literal["off", "auto"] = "off"

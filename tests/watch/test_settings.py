@@ -8,7 +8,7 @@ from services.settings import SettingsError, load
 def test_sampling_is_on_and_the_alarm_is_off():
     """Out of the box."""
     settings = load({})
-    assert (settings.sample_interval_s, settings.alarm_hit_rate) == (30.0, None)
+    assert (settings.sample_interval_s, settings.alarm_hit_rate) == (60.0, None)
 
 
 @pytest.mark.parametrize("value", ["-1", "nan", "often"])
