@@ -183,3 +183,30 @@ def test_a_killed_writer_s_rows_are_replayed_by_another(folder):
         process.wait()
 
         assert replay(spool) == [0, 1, 2]
+
+
+def test_a_row_is_on_the_disk_before_it_counts_as_kept(folder, monkeypatch):
+    """Its journal slot is freed next; what a power cut takes then would be nowhere."""
+    synced = []
+    monkeypatch.setattr("services.proxy.outbox.spool._sync", synced.append)
+    spool = Spool(folder, 1 << 20)
+    assert spool.write([row(1)])
+    assert spool.write([row(2)])
+    assert len(synced) == 2
+    spool.close()
+
+
+def test_a_disk_that_fails_to_sync_keeps_nothing_half(folder, monkeypatch):
+    """The batch is cut back off, and the next one stands whole behind what was there."""
+    spool = Spool(folder, 1 << 20)
+    assert spool.write([row(1)])
+
+    def fail(fd):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("services.proxy.outbox.spool._sync", fail)
+        assert not spool.write([row(2)])
+    assert spool.error == "Input/output error"
+    assert spool.write([row(3)])
+    assert replay(spool) == [1, 3]
