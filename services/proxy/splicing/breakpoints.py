@@ -36,7 +36,7 @@ class Seen(NamedTuple):
 
     prompt: Prompt
     sighting: Sighting
-    verdict: Verdict | None
+    verdict: Verdict
     now: int
 
 
@@ -68,7 +68,7 @@ def _messages(seen: Seen, alike: list[Node]) -> list[Point]:
     service looks back. Other params (thinking, tool choice) would be another cache for the messages.
     """
     prompt = seen.prompt
-    parent = seen.verdict.parent.node if seen.verdict and seen.verdict.parent else None
+    parent = seen.verdict.parent.node if seen.verdict.parent else None
     if parent is None or parent.id not in {node.id for node in alike}:
         return []
     if parent.params != _hex(prompt.params_hash):

@@ -1,11 +1,9 @@
 """The step between placing and forwarding: a request on its way out, with the bytes that a fix puts in.
 
 Owns which models are given no more breakpoints by this process, because their service refused them or nothing
-that was written was ever read; and, for the latter, when each conversation was last given some. Whatever goes
-wrong here, the request goes out as it was received.
+that was written was ever read. Whatever goes wrong here, the request goes out as it was received.
 """
 
-from collections import OrderedDict
 from typing import Any
 
 import msgspec
@@ -13,12 +11,12 @@ import msgspec
 from services.costs.prices import Prices
 from services.proxy.flow import Flow
 from services.proxy.placing.tokens import Estimator, model_key
-from services.proxy.splicing.breakpoints import LIFETIME_MS, Point, Seen, choose
+from services.proxy.splicing.breakpoints import Point, Seen, choose
 from services.proxy.splicing.places import Places, places_of
 from services.proxy.splicing.splice import Splice, apply
+from services.proxy.splicing.tempo import Tempos
 
 MISSES = 3  # turns in a row that read nothing of what the turn before wrote: more is paying for nothing
-REMEMBERED = 256  # conversations; those of one process within five minutes are fewer
 
 
 class Breakpoints:
@@ -28,7 +26,7 @@ class Breakpoints:
         self._prices, self._estimator = prices, estimator
         self._refused: dict[tuple[str, str], str] = {}
         self._misses: dict[tuple[str, str], int] = {}
-        self._given: OrderedDict[str, int] = OrderedDict()
+        self._tempos = Tempos()
 
     @staticmethod
     def applies(flow: Flow) -> bool:
@@ -39,11 +37,13 @@ class Breakpoints:
 
     def fixed(self, flow: Flow, body: bytes) -> bytes:
         """The body with what the sections seen so far are worth; fills `flow.fixes`."""
-        prompt, sighting = flow.prompt, flow.sighting
-        if prompt is None or sighting is None or _key(flow) in self._refused:
+        prompt, sighting, verdict = flow.prompt, flow.sighting, flow.verdict
+        if prompt is None or sighting is None or verdict is None or _key(flow) in self._refused:
+            return body
+        if not self._tempos.turn(verdict.lineage, flow.received_at):
             return body
         price = self._prices.find("anthropic", prompt.model)
-        seen = Seen(prompt, sighting, flow.verdict, flow.received_at)
+        seen = Seen(prompt, sighting, verdict, flow.received_at)
         name = model_key(flow.backend.name, prompt.model)
         points = choose(seen, self._estimator, name, price.minimum if price else None)
         places = places_of(body) if points else None
@@ -62,14 +62,11 @@ class Breakpoints:
         measured, verdict = flow.measured, flow.verdict
         if not flow.fixes or verdict is None or measured is None or measured.cached_tokens is None:
             return
-        key, before = _key(flow), self._given.get(verdict.lineage)
-        self._given[verdict.lineage] = flow.received_at
-        self._given.move_to_end(verdict.lineage)
-        if len(self._given) > REMEMBERED:
-            self._given.popitem(last=False)
-        if measured.cached_tokens:
+        key, read = _key(flow), measured.cached_tokens
+        missed = self._tempos.answered(verdict.lineage, flow.received_at, read)
+        if read:
             self._misses.pop(key, None)
-        elif before is not None and flow.received_at - before < LIFETIME_MS:
+        elif missed:
             self._misses[key] = self._misses.get(key, 0) + 1
             if self._misses[key] >= MISSES:
                 self._refused[key] = "never_read"
