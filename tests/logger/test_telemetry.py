@@ -126,16 +126,8 @@ def test_a_stored_row_is_a_span(telling, collector):
 def test_what_is_unknown_is_left_out_and_what_failed_says_how(telling, collector):
     """No zero stands for an unknown, and the status is an error."""
     telemetry = telling(collector.url + "/v1/traces")
-    jobs.persist(
-        batch_of(
-            [
-                make_record(
-                    kind="embedding", model=None, prompt_tokens=None, cached_tokens=None, status="upstream_reset",
-                    error=None, total_ms=None,
-                )
-            ]
-        )
-    )  # fmt: skip
+    unknown = {"model": None, "prompt_tokens": None, "cached_tokens": None, "error": None, "total_ms": None}
+    jobs.persist(batch_of([make_record(kind="embedding", status="upstream_reset", **unknown)]))
     telemetry.close()
     (span,) = collector.spans
     found = plain(span.attributes)

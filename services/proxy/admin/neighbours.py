@@ -40,7 +40,7 @@ KEPT = 512
 # A process that says nothing for so long is gone, or has nothing under way.
 SILENT_S = 3.0
 SOCKET_S = 2.0
-PAUSE_S = (0.5, 10.0)
+PAUSE_S = (0.5, 3.0)
 
 
 class Word(msgspec.Struct, kw_only=True):
