@@ -188,3 +188,35 @@ def test_nobody_there_is_3_and_no_address_is_2(capsys: pytest.CaptureFixture[str
     assert run(["watch", f"http://127.0.0.1:{free_port()}", "--count", "1"]) == 3
     assert run(["watch", "localhost:8000", "--count", "1"]) == 2
     assert "http://" in capsys.readouterr().err
+
+
+@pytest.mark.process
+def test_on_a_terminal_it_is_live_and_ends_with_ctrl_c(vllm: MovingVllm):
+    """Plots and rows on a screen of its own; colours there and nowhere else."""
+    import os
+    import pty
+    import signal
+
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-m", "services.cli", "watch", vllm.url, "--interval", "0.1"]
+    env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"}
+    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=env)
+    os.close(terminal)
+    shown = ""
+    try:
+        vllm.serve(1_000, 500, running=1, usage=0.5)
+        while "█" not in shown or "hit rate, 100 % at the top" not in shown:
+            vllm.serve(1_000, 1_000)
+            shown += os.read(controller, 65_536).decode("utf-8", "replace")
+        process.send_signal(signal.SIGINT)
+        while process.poll() is None:
+            try:
+                os.read(controller, 65_536)
+            except OSError:  # the other end is closed
+                process.wait(20)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(controller)
+    assert process.returncode == 130
+    assert "\x1b[" in shown
