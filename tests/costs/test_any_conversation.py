@@ -138,7 +138,7 @@ async def run(steps: list[dict[str, Any]]) -> World:
     return world
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEP, min_size=1, max_size=12))
 def test_no_conversation_is_refused_or_charged_otherwise_than_told(steps: list[dict[str, Any]]) -> None:
     """The service takes every request, a client's own stays the only one, and each cost is right."""

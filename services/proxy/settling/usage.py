@@ -32,7 +32,8 @@ def measure(outcome: Outcome, dialect: Dialect, backend: Backend) -> Measured:
         cumulative=backend.kind == "anthropic",
     )
     uncached_only = _uncached_only(told, backend)
-    written, written_1h = _written(told)
+    charges = dialect.family == "anthropic" or backend.kind == "openai"
+    written, written_1h = _written(told) if charges else (None, None)
     total = _prompt_tokens(told, dialect, (written or 0) + (written_1h or 0))
     cached = _believed(_cached(told, dialect), dialect, backend)
     if cached and total is not None and cached.tokens > total and not uncached_only:
