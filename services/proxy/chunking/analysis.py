@@ -12,7 +12,7 @@ from threading import Lock
 import msgspec
 
 from services.proxy.chunking.reading import cold, new_rest, same_rest
-from services.proxy.chunking.trail import Trail, match
+from services.proxy.chunking.trail import Match, Trail, match
 from services.proxy.dialects.base import Dialect
 from services.proxy.dialects.listed import ListDialect
 from services.proxy.prompt import Prompt
@@ -41,17 +41,37 @@ class Analyser:
         prompt.request_bytes = len(body)
         return prompt
 
+    def resume(self, dialect: Dialect, body: bytes, backend_name: str, most: int) -> Prompt | None:
+        """The next turn of a known conversation that adds at most `most` bytes to it; else None, soon.
+
+        It costs one SHA-1 pass over the body and what is new, so it needs no thread where `read` would.
+        """
+        if not isinstance(dialect, ListDialect) or not RESUME_FROM <= len(body) < self._memory_bytes:
+            return None
+        key, found = self._match(dialect, body, backend_name)
+        if found is None or len(body) - found.checkpoint.offset - len(found.trail.rest) > most:
+            return None
+        trail = _continued(dialect, body, found)
+        if trail is None:
+            return None
+        self._remember(key, trail, found.trail)
+        return _copy(trail.prompt)
+
     def _read_large(self, dialect: ListDialect, body: bytes, backend: str) -> Prompt:
-        key = hash((dialect.name, backend, body[:KEY_BYTES]))
-        with self._lock:
-            trails = list(reversed(self._trails.get(key, {}).values()))
-        found = match(trails, body) if trails else None
-        trail = (same_rest(dialect, body, found) or new_rest(dialect, body, found)) if found else None
+        key, found = self._match(dialect, body, backend)
+        trail = _continued(dialect, body, found) if found else None
         parent = found.trail if found and trail else None
         if trail is None:
             trail = cold(dialect, body, backend)
         self._remember(key, trail, parent)
         return _copy(trail.prompt)
+
+    def _match(self, dialect: ListDialect, body: bytes, backend: str) -> tuple[int, Match | None]:
+        """Under which key such bodies are known, and the known conversation that this one goes on with."""
+        key = hash((dialect.name, backend, body[:KEY_BYTES]))
+        with self._lock:
+            trails = list(reversed(self._trails.get(key, {}).values()))
+        return key, match(trails, body) if trails else None
 
     def _remember(self, key: int, trail: Trail, parent: Trail | None) -> None:
         """Keep a trail in place of the one it continues; a fork far back leaves that one alone."""
@@ -83,6 +103,10 @@ class Analyser:
                 self._forget(key, id(oldest))
             else:
                 return
+
+
+def _continued(dialect: ListDialect, body: bytes, found: Match) -> Trail | None:
+    return same_rest(dialect, body, found) or new_rest(dialect, body, found)
 
 
 def _copy(prompt: Prompt) -> Prompt:

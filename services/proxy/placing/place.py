@@ -12,14 +12,15 @@ from services.proxy.flow import Flow, Verdict
 from services.proxy.identity import WEAK_SOURCES
 from services.proxy.placing.compare import start_of
 from services.proxy.placing.outline import outline
+from services.proxy.placing.spans import common_prefix
 from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator, model_key
 from services.proxy.placing.verdict import NO_BLOCKS, Blocks, decide
 from services.proxy.prompt import Prompt
-from services.proxy.state.base import Call, Marks, Node, Query, Sighting, State
+from services.proxy.state.base import HASH_BYTES, Call, Marks, Node, Query, Sighting, State
 from services.settings import Settings
 
-INLINE_BYTES = 256 << 10  # of a request: were all its messages edited, comparing takes some 2 ms
+INLINE_BYTES = 256 << 10  # of text: were all these messages edited, comparing takes some 2 ms
 
 # What agents ask of a model beside the conversation: titles, tags, follow-up questions, commit messages.
 _SIDE = re.compile(
@@ -73,13 +74,13 @@ async def place(flow: Flow, parts: Parts) -> None:
 
     def decide_early(own: Sighting) -> None:
         """The shared state is on its way and seldom knows more than this process."""
-        early.append((own, decide(prompt, query, own, parts.texts, parts.estimator)))
+        if query.node is not None and _is_quick(query.node, own):
+            early.append((own, decide(prompt, query, own, parts.texts, parts.estimator)))
 
     if query.node is not None:
         parts.texts.put(prompt, flow.dialect)
         parts.texts.watch(asyncio.get_running_loop())
-    small = query.node is not None and prompt.request_bytes <= INLINE_BYTES
-    flow.sighting = await parts.state.place(query, decide_early if small else None)
+    flow.sighting = await parts.state.place(query, decide_early)
     if query.node is None:
         return
     if early and early[0][0] is flow.sighting:
@@ -101,11 +102,19 @@ async def place(flow: Flow, parts: Parts) -> None:
 async def _decided(
     prompt: Prompt, query: Query, sighting: Sighting, parts: Parts, blocks: Blocks = NO_BLOCKS
 ) -> Verdict:
-    """The verdict; that on a large request in a thread, so that comparing it holds no other request up."""
+    """The verdict; one that takes long in a thread, so that comparing it holds no other request up."""
     known = prompt, query, sighting, parts.texts, parts.estimator
-    if prompt.request_bytes <= INLINE_BYTES:
+    if query.node is None or _is_quick(query.node, sighting):
         return decide(*known, blocks=blocks)
     return await asyncio.to_thread(decide, *known, blocks=blocks)
+
+
+def _is_quick(node: Node, sighting: Sighting) -> bool:
+    """Whether there is little text to compare: what follows the chunks shared with some earlier request."""
+    if not sighting.candidates or sum(node.sizes) <= INLINE_BYTES:
+        return True
+    shared = max(common_prefix(past.node.chunks, node.chunks) for past in sighting.candidates) // HASH_BYTES
+    return sum(node.sizes[shared:]) <= INLINE_BYTES
 
 
 def marks_of(flow: Flow, parts: Parts) -> Marks | None:

@@ -297,3 +297,23 @@ def test_threads_read_at_the_same_time():
     assert analyser._bytes == sum(
         trail.weight for siblings in analyser._trails.values() for trail in siblings.values()
     )
+
+
+def test_a_next_turn_that_adds_little_is_resumed_as_it_would_be_read():
+    """Then reading it needs no thread, however long the conversation is."""
+    analyser, dialect = Analyser(MEMORY), dialect_of(CHAT)
+    assert analyser.resume(dialect, conversation(20), "b", 10_000) is None
+    analyser.read(dialect, conversation(20), "b")
+    assert analyser.resume(dialect, conversation(21), "b", 10_000) == cold(CHAT, conversation(21))
+    assert analyser.resume(dialect, conversation(22), "b", 10_000) == cold(CHAT, conversation(22))
+
+
+def test_what_would_take_long_is_not_resumed():
+    """Another conversation, one that changed further up, or one that grew by much."""
+    analyser, dialect = Analyser(MEMORY), dialect_of(CHAT)
+    analyser.read(dialect, conversation(20), "b")
+    changed = conversation(21).replace(b"step 3", b"STEP 3")
+    assert analyser.resume(dialect, changed, "b", 10_000) is None
+    assert analyser.resume(dialect, conversation(21), "else", 10_000) is None
+    assert analyser.resume(dialect, conversation(90), "b", 1_000) is None
+    assert analyser.resume(dialect_of(MESSAGES), conversation(21), "b", 10_000) is None
