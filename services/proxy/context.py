@@ -127,9 +127,11 @@ async def open_context(settings: Settings) -> Context:
         destinations={row.port or settings.port: open_destination(row) for row in backend_settings(settings)},
         tasks=set(),
     )
-    ctx.answers = open_answers(settings, key, ctx.state)
+    ctx.answers = open_answers(settings, key, ctx.state, [backend.url for backend in ctx.backends])
     await ctx.outbox.start()
     await ctx.state.start()
+    if ctx.answers is not None:
+        await ctx.answers.start()
     for destination in ctx.destinations.values():
         ctx.spawn(destination.watcher.run())
     return ctx

@@ -5,6 +5,8 @@ raises, and neither makes a request wait longer than the contract's 50 ms.
 """
 
 import asyncio
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -30,6 +32,7 @@ INLINE_BYTES = 256 << 10  # as for analysing (`steps`): longer bodies are read i
 LARGEST = 8 << 20  # of a body that gets a key; no chat is longer, and reading it takes a tenth of a second
 LANDING_S = 0.05  # what a repeat waits for an answer that has come but is not stored yet
 QUESTION = 2_000  # characters of the question that lists and reports show
+VOLATILE = Bypass("volatile")  # live data: not even an equal question has the same answer for long
 KEPT_HEADERS = frozenset({b"content-type", b"request-id", b"x-request-id"})
 
 
@@ -37,7 +40,7 @@ class Ticket(msgspec.Struct, kw_only=True):
     """One request as the cache sees it. `verdict` is what the header says.
 
     `replay` is the answer where there is one, of `stored`. `asked` is what of the body says how many answers
-    are due. `flight` is the request's own way to the backend,
+    are due, `ttl_s` how long this one is kept. `flight` is the request's own way to the backend,
     `other` an equal one under way whose answer may be shared. `turn` is the store's, for `put`.
     """
 
@@ -48,6 +51,7 @@ class Ticket(msgspec.Struct, kw_only=True):
     asked: dict[str, Any] = {}
     stream: bool = False
     usage: bool = False
+    ttl_s: float = 0.0
     turn: int | None = None
     stored: Stored | None = None
     replay: Replay | None = None
@@ -71,8 +75,14 @@ class ResponseCache:
         self.digests = Digests()
         self.flights = Flights()
         self._secret = secret
-        self._ttl_s = settings.response_cache_ttl
-        self._shares = settings.response_cache_single_flight
+        self._settings = settings
+        self._forgetting: set[asyncio.Task[None]] = set()
+        store.on_drop(self._forget)
+
+    async def start(self) -> None:
+        """Begin what goes on in the background; returns at once."""
+        if self.matcher is not None:
+            await self.matcher.start()
 
     async def look(self, flow: Flow, body: bytes, query: bytes) -> Ticket | None:
         """What the cache has for a request that was recognised; None for one that is no generation."""
@@ -125,8 +135,16 @@ class ResponseCache:
         if flow.path.startswith(CHANGING):
             self.digests.changed(flow.backend)
 
+    def _forget(self, keys: Sequence[str]) -> None:
+        """Answers were dropped; their questions need not be found any more."""
+        if self.matcher is not None:
+            task = asyncio.create_task(self.matcher.remove(keys))
+            self._forgetting.add(task)
+            task.add_done_callback(self._forgetting.discard)
+
     async def close(self) -> None:
         """Let go of everything but the store's connection."""
+        await asyncio.gather(*self._forgetting, return_exceptions=True)
         await self.digests.close()
         if self.matcher is not None:
             await self.matcher.close()
@@ -138,6 +156,9 @@ class ResponseCache:
         read, text = await asyncio.to_thread(_read, body) if large else _read(body)
         if (reason := refusal(read)) is not None:
             raise UnkeyedError(reason)
+        found = asked(prompt.dialect, read, self._settings.cache_rule)
+        if found == VOLATILE and wish.ttl_s is None:
+            raise UnkeyedError(VOLATILE.reason)
         assert flow.identity is not None
         digest = await self.digests.of(flow.backend, prompt.model)
         target = flow.path.encode("latin-1") + (b"?" + query if query else b"")
@@ -153,11 +174,12 @@ class ResponseCache:
         ticket = Ticket(
             verdict="miss", wish=wish, key=place.key(text, flow.headers), digest=digest,
             asked={name: read[name] for name in ("n", "prompt") if isinstance(read.get(name), int | list)},
+            ttl_s=wish.ttl_s or min(_life(found), self._settings.response_cache_ttl),
             stream=prompt.stream, usage=isinstance(options, dict) and options.get("include_usage") is True,
         )  # fmt: skip
         await self._look(ticket)
-        if self.matcher is not None and ticket.replay is None and wish.read:
-            await self._match(ticket, self.matcher, asked(prompt.dialect, read), place, flow)
+        if self.matcher is not None and ticket.replay is None and ticket.other is None and wish.read:
+            await self._match(ticket, self.matcher, found, place, flow)
         return ticket
 
     async def _look(self, ticket: Ticket) -> None:
@@ -172,7 +194,7 @@ class ResponseCache:
 
     def _other(self, ticket: Ticket) -> Flight | None:
         """An equal request under way whose answer this one may take."""
-        if not self._shares or ticket.wish.only:
+        if not self._settings.response_cache_single_flight or ticket.wish.only:
             return None
         return self.flights.under_way(ticket.key, landing=False)
 
@@ -215,10 +237,9 @@ class ResponseCache:
             headers=[(name, value) for name, value in recorder.headers if name in KEPT_HEADERS],
         )  # fmt: skip
         words = terms_of(self._secret, [said, _reply(flow)])
-        ttl_s = ticket.wish.ttl_s or self._ttl_s
-        kept = await self.store.put(ticket.key, stored, ttl_s, words, ticket.turn)
+        kept = await self.store.put(ticket.key, stored, ticket.ttl_s, words, ticket.turn)
         if kept and self.matcher is not None and ticket.question is not None:
-            await self.matcher.add(ticket.question, ticket.key, ttl_s)
+            await self.matcher.add(ticket.question, ticket.key, ticket.ttl_s)
         return stored
 
     def _about(self, ticket: Ticket, flow: Flow, prompt: Prompt, said: str) -> About:
@@ -244,6 +265,12 @@ async def _complete(dialect: str, shape: Any, body: bytes, request: dict[str, An
     if len(body) <= INLINE_BYTES:
         return is_complete(dialect, shape, body, request)
     return await asyncio.to_thread(is_complete, dialect, shape, body, request)
+
+
+def _life(found: Asked | Bypass) -> float:
+    """Seconds for which the answer to a question stays true, as far as its words tell."""
+    life_s = found.life_s if isinstance(found, Asked) else None
+    return math.inf if life_s is None else life_s
 
 
 def _unfit(prompt: Prompt) -> str | None:

@@ -29,7 +29,7 @@ PUT_S = 1.0  # nobody waits for it; longer, and the connection is taken for dead
 ASK_S = 1.0
 REAP = 200  # entries a step: some 4 ms of Redis's time
 # Beside its value an entry takes its fields and its places in indexes, in bytes; both measured on Valkey 9.
-ENTRY_COST, TERM_COST = 700, 60
+ENTRY_COST, TERM_COST = 1_100, 45
 
 _about = msgspec.msgpack.Encoder().encode
 _read_about = msgspec.msgpack.Decoder(About).decode
