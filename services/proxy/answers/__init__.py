@@ -7,7 +7,6 @@ from services.proxy.answers.cache import ResponseCache
 from services.proxy.answers.store import RedisStore
 from services.proxy.state.base import State
 from services.proxy.state.redis import RedisState
-from services.semantic.matcher import open_matcher
 from services.settings import Settings
 
 
@@ -25,4 +24,9 @@ def open_answers(
         log.warning("The response cache is off: it needs a Redis. Set METALANCHOR_REDIS_URL.")
         return None
     store = RedisStore(state.line, key, settings.response_cache_max_bytes)
-    return ResponseCache(settings, key, store, open_matcher(settings, backends))
+    matcher = None
+    if settings.response_cache == "semantic":
+        from services.semantic.matcher import open_matcher  # noqa: PLC0415 its word lists take time and memory
+
+        matcher = open_matcher(settings, backends)
+    return ResponseCache(settings, key, store, matcher)
