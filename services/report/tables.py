@@ -51,7 +51,9 @@ def figures_row(row: dict[str, Any]) -> list[Cell]:
     cells: list[Cell] = [row["requests"], share(row["predicted_reuse"]), share(row["measured_reuse"])]
     for temperature in ("warm", "cold"):
         cells += [whole((ttft.get(temperature) or {}).get(name)) for name in ("p50", "p95", "p99")]
-    hits = ", ".join(f"{hit} {count}" for hit, count in sorted(row["hits"].items(), key=lambda h: -h[1]))
+    hits = ", ".join(
+        f"{hit} {count}" for hit, count in sorted(row["hits"].items(), key=lambda h: (-h[1], h[0]))
+    )
     return [*cells, seconds(row["prefill_ms"]), seconds(row["lost_ms"]), row["lost_tokens"], hits]
 
 

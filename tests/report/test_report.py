@@ -3,10 +3,14 @@
 import csv
 import io
 import re
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from services.history.console import run_sql
 from services.history.engine import open_engine
 from services.history.queries import Filters
 from services.logger.store import Store
@@ -18,6 +22,7 @@ from tests.support.records import START_MS, make_record
 
 pytestmark = pytest.mark.process
 
+QUERIES = Path(__file__).parents[2] / "docs" / "queries.md"
 HOSTILE = "<script>alert(1)</script>|`x`"
 
 
@@ -128,3 +133,21 @@ def test_an_empty_span_says_so(connection):
 def test_axes_end_at_round_numbers(value, top):
     """At or above the largest value."""
     assert nice(value) == pytest.approx(top)
+
+
+def test_what_the_clock_in_a_prompt_cost_this_week_is_one_query_and_one_line(history_url):
+    """The query that the documentation gives, and a line of the report: 41 minutes, by that agent and cause."""
+    engine = open_engine(history_url)
+    now = round(time.time() * 1_000)
+    clock = {"agent": "openclaw", "cause": "timestamp", "lost_tokens": 9_000}
+    ours = [make_record(**clock, received_at=now - n * 3_600_000, lost_ms=246_000.0) for n in range(10)]
+    old = make_record(**clock, received_at=now - 8 * 86_400_000, lost_ms=9e6)
+    Store(engine).save([*ours, old, make_record(received_at=now, agent="aider", lost_ms=60_000.0)])
+    (query,) = re.findall(r"```sql\n(SELECT round\(sum\(lost_ms[^`]*)```", QUERIES.read_text("utf-8"))
+    if engine.dialect.name == "postgresql":
+        query = query.replace("datetime('now', '-7 days')", "now() - interval '7 days'")
+    assert run_sql(history_url, query).rows == [[41.0, 90_000]]
+    with engine.connect() as opened:
+        week = Filters(since=datetime.now(UTC) - timedelta(days=7), kind="generation")
+        assert "| openclaw | timestamp | 41.0 | 10 | 90,000 |" in markdown(document(opened, week))
+    engine.dispose()

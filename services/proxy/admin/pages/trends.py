@@ -43,7 +43,7 @@ def routes(history: History, site: Site) -> list[Any]:
         query = request.query_params
         span = query.get("span") if query.get("span") in SPANS else USUAL
         chosen = {name: query.get(name) or None for name in ("agent", "model")}
-        found: dict[str, Any] = {"names": {}, "agents": [], "causes": [], "problem": None}
+        found: dict[str, Any] = {"names": {}, "agents": [], "causes": [], "error": 0.0, "problem": None}
         try:
             found |= await history.ask(_tables, span, chosen)
         except HistoryUnavailable as error:
@@ -98,4 +98,5 @@ def _tables(connection: Any, span: str, chosen: dict[str, str | None]) -> dict[s
         "names": {name: lost.names(connection, name) for name in ("agent", "model")},
         "agents": reports.figures(connection, filters, "agent"),
         "causes": reports.losses(connection, filters),
+        "error": reports.percentile_error(connection, filters),
     }
