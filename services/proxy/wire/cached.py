@@ -6,8 +6,9 @@ as if it were not there.
 
 import asyncio
 
-from services.proxy.answers.cache import ResponseCache, Ticket
+from services.proxy.answers.cache import ResponseCache
 from services.proxy.answers.flights import Flight
+from services.proxy.answers.ticket import Ticket
 from services.proxy.context import Context
 from services.proxy.flow import Cached, Flow
 from services.proxy.steps import recognise, report

@@ -9,7 +9,8 @@ import functools
 import time
 from collections.abc import AsyncIterator
 
-from services.proxy.answers.cache import ResponseCache, Ticket
+from services.proxy.answers.cache import ResponseCache
+from services.proxy.answers.ticket import Ticket
 from services.proxy.context import Context, Destination
 from services.proxy.dialects import for_route
 from services.proxy.flow import Flow
