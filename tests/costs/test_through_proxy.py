@@ -9,40 +9,11 @@ from typing import Any
 import anthropic
 import pytest
 
-from services.costs.prices import load_prices
-from tests.support.anthropic_cache import RefusedError, Service, Usage, rendered
-from tests.support.http import Answer
+from tests.support.anthropic_cache import RefusedError, Service, rendered
+from tests.support.cloud import MARK, OUTPUT, RULES, TOOL, as_sent, by_hand, send, turn, without_marks
 from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.process
-
-PRICE = load_prices().find("anthropic", "claude-sonnet-5")
-OUTPUT = 8
-RULES = "Follow the rules. " * 800  # 3,600 tokens
-TOOL = {"name": "run", "description": "Runs a command. " * 600, "input_schema": {"type": "object"}}
-MARK = {"type": "ephemeral"}
-OPEN, CONTROL = b'[{"type":"text","text":', b',"cache_control":{"type":"ephemeral"}'
-
-
-def turn(number: int, **more: Any) -> dict[str, Any]:
-    """The request of a conversation's nth turn, counted from 0; each adds 400 tokens and an answer."""
-    messages: list[dict[str, Any]] = []
-    for k in range(number):
-        messages += [
-            {"role": "user", "content": f"Question {k:04d}. " * 100},
-            {"role": "assistant", "content": "ok"},
-        ]
-    messages.append({"role": "user", "content": f"Question {number:04d}. " * 100})
-    return {
-        "model": "claude-sonnet-5", "max_tokens": OUTPUT, "tools": [TOOL], "system": RULES,
-        "messages": messages, **more,
-    }  # fmt: skip
-
-
-def by_hand(usage: Usage) -> tuple[float, float]:
-    """Dollars with caching and without, by Sonnet 5's list prices."""
-    cost = usage.fresh * 2 + usage.read * 0.2 + usage.written * 2.5 + usage.written_1h * 4 + OUTPUT * 10
-    return cost / 1e6, (usage.total * 2 + OUTPUT * 10) / 1e6
 
 
 @pytest.fixture(scope="module")
@@ -79,30 +50,6 @@ def service(shared: Service) -> Service:
     shared.starts_in, shared.repeat_counts = 0.0, True
     shared.refuses, shared.forgets = "", False
     return shared
-
-
-def send(proxy: Proxy, value: dict[str, Any], session: str) -> Answer:
-    """One request of a session, so that tests do not continue one another."""
-    headers = [("X-MetalAnchor-Session", session), ("x-api-key", session)]
-    answer = proxy.chat(value, headers, path="/v1/messages")
-    assert answer.status == 200, answer.body
-    return answer
-
-
-def as_sent(value: dict[str, Any]) -> bytes:
-    return json.dumps(value).encode()
-
-
-def without_marks(out: bytes) -> bytes:
-    """A body that went out, less what the proxy puts in; anything else that it did would be left over."""
-    left, at, opened = bytearray(), 0, False
-    while at < len(out):
-        close = CONTROL + b"}]" if opened else CONTROL
-        mark = next((mark for mark in (OPEN, close) if out.startswith(mark, at)), b"")
-        opened = mark == OPEN or (opened and mark != close)
-        left += b"" if mark else out[at : at + 1]
-        at += len(mark) or 1
-    return bytes(left)
 
 
 def test_off_by_default_nothing_is_put_in(off: Proxy, service: Service) -> None:

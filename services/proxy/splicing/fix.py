@@ -4,6 +4,7 @@ Owns which models are given no more breakpoints by this process, because their s
 that was written was ever read. Whatever goes wrong here, the request goes out as it was received.
 """
 
+import time
 from typing import Any
 
 import msgspec
@@ -63,7 +64,9 @@ class Breakpoints:
         if not flow.fixes or verdict is None or measured is None or measured.cached_tokens is None:
             return
         key, read = _key(flow), measured.cached_tokens
-        missed = self._tempos.answered(verdict.lineage, flow.received_at, read)
+        lasted = (flow.ended_at or time.perf_counter()) - flow.started
+        ended = flow.received_at + round(lasted * 1e3)
+        missed = self._tempos.answered(verdict.lineage, flow.received_at, ended, read)
         if read:
             self._misses.pop(key, None)
         elif missed:

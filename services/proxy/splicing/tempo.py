@@ -16,7 +16,7 @@ REMEMBERED = 1_024  # conversations; a machine has tens under way
 
 
 class _Tempo(msgspec.Struct):
-    """Times in epoch milliseconds: of the last turn, and of the last that was given breakpoints.
+    """Times in epoch milliseconds: when the last turn came, when the last with breakpoints had its answer.
 
     `quick` turns came in time one after the other; `wasted` writes in a row were not read.
     """
@@ -46,18 +46,19 @@ class Tempos:
         tempo.at = now
         return not tempo.wasted or tempo.quick > tempo.wasted
 
-    def answered(self, lineage: str, now: int, read: int) -> bool:
+    def answered(self, lineage: str, came: int, ended: int, read: int) -> bool:
         """A turn with breakpoints read so many tokens; whether it should have read more than none.
 
-        That is so when the turn before had some too, and its entries still lived.
+        That is so when an earlier one had some too, was answered before this one came (else its entries could
+        not be read yet), and these still lived.
         """
         tempo = self._known.get(lineage)
         if tempo is None:
             return False
-        before, tempo.given = tempo.given, now
+        before, tempo.given = tempo.given, max(ended, tempo.given or 0)
         if read:
             tempo.wasted = 0
-        elif before is not None:
+        elif before is not None and before <= came:
             tempo.wasted += 1
-            return now - before < LIFETIME_MS
+            return came - before < LIFETIME_MS
         return False

@@ -165,9 +165,23 @@ async def test_turns_that_read_something_keep_their_breakpoints() -> None:
     assert client.breakpoints.status() == {"stopped": []}
 
 
+async def test_requests_at_the_same_time_are_no_evidence_against_a_model() -> None:
+    """None of them could read what the others were still writing."""
+    client = Client()
+    await client.send(request(USER[0]))
+    for _ in range(3):
+        together = [await client.fixed(request(USER[0], SAID, USER[1]), after_s=0.0) for _ in range(4)]
+        for flow, _, _ in together:
+            assert flow.fixes
+            await client.pipeline.finish(flow, answer=answer(0), took_s=0.0)
+            flow.ended_at = flow.started + 3.0
+            client.breakpoints.learn(flow)
+    assert client.breakpoints.status() == {"stopped": []}
+
+
 def answer(read: int) -> dict[str, Any]:
     """An answer that read so many tokens."""
-    counts = {"input_tokens": 9, "output_tokens": 1, "cache_creation_input_tokens": 500}
+    counts = {"input_tokens": 9, "output_tokens": 1, "cache_creation_input_tokens": 5_000 - read}
     return {"type": "message", "content": [], "usage": {**counts, "cache_read_input_tokens": read}}
 
 
