@@ -63,3 +63,24 @@ def test_a_hung_redis_holds_no_request_up(valkey: Valkey, tmp_path: Path) -> Non
         finally:
             valkey.thaw()
             proxy.stop()
+
+
+def test_beside_the_response_cache(valkey: Valkey, tmp_path: Path) -> None:
+    """What is answered from it is not sent and costs nothing; what is sent has its breakpoints."""
+    with Service() as service:
+        proxy = started(tmp_path / "one", service, redis_url=valkey.url, response_cache="exact")
+        try:
+            end = time.monotonic() + 10
+            while proxy.json("/status")["state"]["mode"] != "redis":
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            first = send(proxy, turn(0, temperature=0), "cached")
+            end = time.monotonic() + 10
+            while (again := send(proxy, turn(0, temperature=0), "cached")).ours["cache"] != "hit":
+                assert time.monotonic() < end
+            assert again.body == first.body
+            sent = len(service.bodies)
+            assert "fix" in send(proxy, turn(1, temperature=0), "cached").ours
+            assert len(service.bodies) == sent + 1
+        finally:
+            proxy.stop()
