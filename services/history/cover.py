@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
 
-from services.history.rollups import DAY, HOUR, LEVELS, rollups_due
+from services.history.rollups import DAY, HOUR, LEVELS, QUARTER, rollups_due
 from services.history.tables import requests, time_of
 
 # More pieces than these would make statements that take longer to plan than the rows take to read.
@@ -43,7 +43,7 @@ class Cover(NamedTuple):
 def covering(
     connection: Connection, since: datetime | None, until: datetime | None, now: float, longest: int = DAY
 ) -> Cover:
-    """The cover of a span, with rollups of at most `longest` seconds."""
+    """The cover of a span, with rollups of at most `longest` seconds; with 0 there are none."""
     if since is None:
         since = connection.scalar(select(func.min(requests.c.received_at)))
     if since is None:
@@ -61,7 +61,10 @@ def cover(
     begin = -(-_micros(since) // (HOUR * 1_000_000)) * HOUR
     over = int(now) // HOUR * HOUR
     end = over if until is None else min(over, _micros(until) // (HOUR * 1_000_000) * HOUR)
-    taken = _taken(begin, end, frozenset(due), [level for level in reversed(LEVELS) if level <= longest])
+    levels = [level for level in reversed(LEVELS) if level <= max(longest, HOUR)] if longest else []
+    taken = _taken(begin, end, frozenset(due), levels)
+    if longest == QUARTER:  # what is good for an hour is good for its quarters
+        taken = [Piece(QUARTER, piece.first, piece.past) for piece in taken]
     gaps: list[Gap] = []
     reached: datetime = since
     for piece in taken:

@@ -20,6 +20,7 @@ from services.history.rollups import (
     Sum,
     class_column,
     hit_column,
+    step_sql,
 )  # fmt: skip
 from services.history.spans import Row, Span
 from services.history.tables import UtcTime
@@ -118,7 +119,7 @@ def steps(span: Span, step_s: int) -> tuple[list[Row], list[Row], list[Row]]:
 
     Each row has ``grp``, the epoch second that its step begins at; losses also ``cause`` and ``lost_ms``.
     """
-    rolled, row = f"start_s - start_s % {step_s}", _step_of_row(span, step_s)
+    rolled, row = f"start_s - start_s % {step_s}", step_sql(span.connection.dialect.name, step_s)
     names = ("requests", "prompt_tokens", "cached_tokens", "foreseen", "predicted_tokens")
     chosen = [total for total in SUMS if total.name in names]
     of_rows = ", ".join(f"{total.of_row} AS {total.name}" for total in chosen)
@@ -231,12 +232,6 @@ def _between(found: Sequence[Row], time: str) -> range | None:
     lows = [row[f"{time}_low"] for row in found if row[f"{time}_low"] is not None]
     highs = [row[f"{time}_high"] for row in found if row[f"{time}_high"] is not None]
     return range(min(lows), max(highs) + 1) if lows else None
-
-
-def _step_of_row(span: Span, step_s: int) -> str:
-    if span.sqlite:
-        return f"CAST(strftime('%s', received_at) AS INTEGER) / {step_s} * {step_s}"
-    return f"CAST(floor(date_part('epoch', received_at) / {step_s}) AS BIGINT) * {step_s}"
 
 
 def _part(by: str | None) -> str:

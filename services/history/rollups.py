@@ -15,12 +15,16 @@ from services.history.tables import UtcTime, metadata
 
 HOUR, SIX_HOURS, DAY = 3_600, 21_600, 86_400
 LEVELS = (HOUR, SIX_HOURS, DAY)
+# Computed with their hour, and good as long as that is: the steps of a day's charts. Of the parts that charts
+# read alone.
+QUARTER = 900
 
 # What `value` holds in each part. Figures are asked by one of these at a time, besides agent and model; all
 # at once would be as many sums as there are rows.
 VALUES = {"all": None, "any": None, "hit": "hit", "cause": "cause", "session": "session"}
 # Of any temperature: charts over time have many steps and do not tell warm from cold.
 ANY = "any"
+IN_QUARTERS = (ANY, "cause")
 # Parts that only count: requests by the class of their size, messages by the class of theirs.
 COUNTS = ("size", "message")
 PARTS = (*VALUES, *COUNTS)
@@ -33,6 +37,13 @@ TEMPERATURE = (
     f"CASE WHEN {MEASURED} THEN CASE WHEN cached_tokens * 2 >= prompt_tokens THEN 'warm' ELSE 'cold' END"
     " ELSE 'unmeasured' END"
 )
+
+
+def step_sql(dialect: str, step_s: int) -> str:
+    """SQL for the epoch second at which the step of a row of `requests` begins."""
+    if dialect == "sqlite":
+        return f"CAST(strftime('%s', received_at) AS INTEGER) / {step_s} * {step_s}"
+    return f"CAST(floor(date_part('epoch', received_at) / {step_s}) AS BIGINT) * {step_s}"
 
 
 class Sum(NamedTuple):

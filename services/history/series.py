@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Float, Select, and
 
 from services.history import rolled
 from services.history.queries import Filters, narrow
-from services.history.rollups import LEVELS
+from services.history.rollups import LEVELS, QUARTER
 from services.history.spans import Span, open_span
 from services.history.tables import requests
 
@@ -56,7 +56,7 @@ def step_of(connection: Connection, column: ColumnElement[Any], step_s: int) -> 
 
 def longest_in(step_s: int) -> int:
     """The longest rollups that fit into a step, 0 where none do."""
-    return max((level for level in LEVELS if step_s % level == 0), default=0)
+    return max((level for level in (QUARTER, *LEVELS) if step_s % level == 0), default=0)
 
 
 def _rolled(span: Span, step_s: int, times: list[int], at: dict[int, int]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ the mark was not there to be taken, it stays for the next step; if it was, the r
 sees the row.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -23,14 +24,17 @@ from services.history.rollups import (
     COUNTS,
     DAY,
     HOUR,
+    IN_QUARTERS,
     LEVELS,
     PARTS,
+    QUARTER,
     SIX_HOURS,
     SUMS,
     TEMPERATURE,
     TIMES,
     VALUES,
     class_column,
+    step_sql,
 )  # fmt: skip
 from services.history.tables import UtcTime, time_of
 
@@ -85,6 +89,7 @@ def _roll(connection: Connection, span: int, start: int) -> None:
     connection.execute(text(_CLEAR), bound)
     connection.execute(text("DELETE FROM prompt_rollups WHERE span_s = :span AND start_s = :start"), bound)
     if span == HOUR:
+        connection.execute(text(_CLEAR_QUARTERS), bound)
         times = [bindparam(name, type_=UtcTime) for name in ("first_at", "past_at")]
         bound |= {"first_at": time_of(start * 1_000), "past_at": time_of((start + span) * 1_000)}
         for statement in _from_rows(connection.dialect.name):
@@ -108,7 +113,7 @@ def _from_rows(dialect: str) -> tuple[str, ...]:
         f"WITH parts(part) AS (VALUES {parts}), hour AS MATERIALIZED (SELECT requests.*, part,"
         f" CASE part {values} END AS value,"
         f" CASE WHEN part <> '{ANY}' THEN {TEMPERATURE} END AS temperature, {times}"
-        f" FROM requests CROSS JOIN parts WHERE {_HOUR})"
+        f", {step_sql(dialect, QUARTER)} AS quarter FROM requests CROSS JOIN parts WHERE {_HOUR})"
     )
     names = [total.name for total in SUMS]
     sums = [f"SUM({total.of_row})" for total in SUMS]
@@ -118,11 +123,17 @@ def _from_rows(dialect: str) -> tuple[str, ...]:
     names += CLASS_COLUMNS
     sums += [f"SUM(CASE WHEN {time} = {n} THEN 1 END)" for time in TIMES for n in range(scale.CLASSES)]
     keys = ", ".join(("part", *KEYS))
-    rolled = (
-        f"INSERT INTO rollups (span_s, start_s, {keys}, {', '.join(names)}) {hour}"
-        f" SELECT :span, :start, {keys}, {', '.join(sums)} FROM hour GROUP BY {keys}"
+    insert = f"INSERT INTO rollups (span_s, start_s, {keys}, {', '.join(names)}) {hour}"
+    whole = f"{insert} SELECT :span, :start, {keys}, {', '.join(sums)} FROM hour GROUP BY {keys}"
+    quarters = (
+        f"{insert} SELECT {QUARTER}, quarter, {keys}, {', '.join(sums)} FROM hour"
+        f" WHERE part IN ({_listed(IN_QUARTERS)}) GROUP BY quarter, {keys}"
     )
-    return (rolled, _sizes(), _messages(dialect), _PROMPTS_FROM_ROWS)
+    return (whole, quarters, _sizes(), _messages(dialect), _PROMPTS_FROM_ROWS)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
 
 
 def _classes(value: str, borders: tuple[int, ...]) -> str:
@@ -170,8 +181,12 @@ def _rollups_from_below() -> str:
 
 
 _HOUR = "received_at >= :first_at AND received_at < :past_at"
-_PARTS = ", ".join(f"'{part}'" for part in PARTS)
+_PARTS = _listed(PARTS)
 _CLEAR = f"DELETE FROM rollups WHERE span_s = :span AND part IN ({_PARTS}) AND start_s = :start"
+_CLEAR_QUARTERS = (
+    f"DELETE FROM rollups WHERE span_s = {QUARTER} AND part IN ({_listed(IN_QUARTERS)})"
+    " AND start_s >= :start AND start_s < :past"
+)
 _MARK = (
     "INSERT INTO rollups_due (span_s, start_s) SELECT :span, :start WHERE NOT EXISTS"
     " (SELECT 1 FROM rollups_due WHERE span_s = :span AND start_s = :start)"

@@ -12,6 +12,7 @@ from sqlalchemy import func, select, text
 
 from services.history.engine import open_engine
 from services.history.migrate import downgrade, upgrade
+from services.history.rollups import DAY, HOUR, SIX_HOURS, rollups, rollups_due
 from services.history.tables import requests
 from services.queue import open_queue, read_heartbeats, read_totals
 from services.record import JOB
@@ -335,3 +336,31 @@ def test_it_never_forks_on_macos(valkey, tmp_path):
     darwin = "import os, sys; sys.platform = 'darwin'; os.fork = None; "
     with running_worker(valkey, url, tmp_path, before=darwin):
         eventually(lambda: count(url) == 5)
+
+
+def test_two_workers_keep_the_rollups_as_rows_come_late(valkey, history_url, tmp_path):
+    """Two at once over rows of the past, some of them only after their hour was summed: each counts once."""
+    records = make_records(600)
+    enqueue(valkey, records[::2])
+    with running_worker(valkey, history_url, tmp_path), running_worker(valkey, history_url, tmp_path):
+        eventually(lambda: summed(history_url) == {HOUR: 300, SIX_HOURS: 300, DAY: 300})
+        enqueue(valkey, records[1::2])
+        enqueue(valkey, records[:100])
+        eventually(lambda: summed(history_url) == {HOUR: 600, SIX_HOURS: 600, DAY: 600})
+
+
+def summed(url):
+    """Requests by the length of the rollups that count them; those whose span is due are left out."""
+    query = (
+        select(rollups.c.span_s, func.sum(rollups.c.requests))
+        .where(rollups.c.part == "all", ~select(rollups_due).where(
+            rollups_due.c.span_s == rollups.c.span_s, rollups_due.c.start_s == rollups.c.start_s
+        ).exists())
+        .group_by(rollups.c.span_s)
+    )  # fmt: skip
+    engine = open_engine(url)
+    try:
+        with engine.connect() as connection:
+            return {span: int(number) for span, number in connection.execute(query)}
+    finally:
+        engine.dispose()
