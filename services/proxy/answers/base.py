@@ -130,8 +130,11 @@ class Looked(msgspec.Struct, kw_only=True, gc=False):
 class Store(Protocol):
     """The shared store. `get`, `put` and `touch` keep their time budget and never raise."""
 
-    async def get(self, key: str, *, counted: bool = True) -> Looked:
-        """The live answer under a key, if any; where `counted`, a hit or a miss in the statistics."""
+    async def get(self, key: str, *, counted: bool = True, missed: bool = False) -> Looked:
+        """The live answer under a key, if any; where `counted`, a hit or a miss in the statistics.
+
+        `missed`: the same request counted as a miss just now, under another key; found, it is a hit instead.
+        """
 
     async def put(
         self, key: str, stored: Stored, ttl_s: float, terms: Sequence[bytes], turn: int | None

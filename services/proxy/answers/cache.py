@@ -5,7 +5,8 @@ makes a request wait longer than the contract's 50 ms.
 """
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from services.proxy.answers.base import Looked, Stored
 from services.proxy.answers.digests import CHANGING
@@ -16,7 +17,7 @@ from services.proxy.answers.store import RedisStore
 from services.proxy.answers.terms import terms_of
 from services.proxy.answers.ticket import Desk, Ticket
 from services.proxy.flow import Flow
-from services.semantic.base import Matcher, Question
+from services.semantic.base import Match, Matcher, Question
 from services.settings import Settings
 
 LANDING_S = 0.05  # what a repeat waits for an answer that has come but is not stored yet
@@ -33,6 +34,7 @@ class ResponseCache:
         self.flights = Flights()
         self._secret = secret
         self._shares = settings.response_cache_single_flight
+        self._told: Callable[[Match | None, float], None] | None = None
         self._forgetting: set[asyncio.Task[None]] = set()
         store.on_drop(self._forget)
 
@@ -40,6 +42,10 @@ class ResponseCache:
         """Begin what goes on in the background; returns at once."""
         if self.matcher is not None:
             await self.matcher.start()
+
+    def on_lookup(self, told: Callable[[Match | None, float], None]) -> None:
+        """Have `told` called with what each look for an equal question brought, and its seconds."""
+        self._told = told
 
     async def close(self) -> None:
         """Let go of everything but the store's connection."""
@@ -56,7 +62,9 @@ class ResponseCache:
         landing = self.flights.under_way(ticket.key, landing=True)
         if landing is not None:
             await asyncio.wait({landing.landed}, timeout=LANDING_S)
-        self._found(ticket, await self.store.get(ticket.key, counted=ticket.wish.read), "hit")
+            if not landing.landed.done():  # Redis is slow, and the time is up
+                return ticket
+        self._found(ticket, await self.store.get(ticket.key, counted=ticket.wish.counted), "hit")
         if ticket.wish.read:
             if ticket.replay is None and self._other(ticket) is None:
                 await self._match(ticket)
@@ -125,10 +133,13 @@ class ResponseCache:
             await self._nearest(ticket, self.matcher, ticket.question)
 
     async def _nearest(self, ticket: Ticket, matcher: Matcher, question: Question) -> None:
+        began = time.perf_counter()
         match = await matcher.find(question)
+        if self._told is not None:
+            self._told(match, time.perf_counter() - began)
         if match is None:
             return
-        looked = await self.store.get(match.key)
+        looked = await self.store.get(match.key, counted=ticket.wish.counted, missed=True)
         self._found(ticket, Looked(stored=looked.stored, turn=ticket.turn), "semantic")
         if looked.stored is None and looked.turn is not None:
             await matcher.remove([match.key])

@@ -97,7 +97,7 @@ local function reap(limit, cap)
   return {left <= 0 and 1 or 0, keys}
 end
 
--- get key counted
+-- get key counted: 0 no, 1 as a hit or a miss, 2 as a hit in place of the miss that it counted as before
 if op == 'get' then
   local id = live(ARGV[2])
   local value = id and call('GET', base .. 'v:' .. id)
@@ -105,9 +105,9 @@ if op == 'get' then
     remove(id, 'expired')
     id = nil
   end
-  local counted = ARGV[3] == '1'
+  local counted = ARGV[3] ~= '0'
   if not id then
-    if counted then add('misses', 1) end
+    if ARGV[3] == '1' then add('misses', 1) end
     return {stat('turn'), false}
   end
   local meta = base .. 'm:' .. id
@@ -117,6 +117,7 @@ if op == 'get' then
     local saved = call('HMGET', meta, 't', 's')
     call('HINCRBY', meta, 'h', 1)
     add('hits', 1)
+    if ARGV[3] == '2' then add('misses', -1) end
     add('saved_tokens', tonumber(saved[1]))
     add('saved_ms', tonumber(saved[2]))
   end

@@ -48,9 +48,10 @@ class RedisStore:
         """Whether Redis is not asked at present."""
         return self._line.link is None
 
-    async def get(self, key: str, *, counted: bool = True) -> Looked:
+    async def get(self, key: str, *, counted: bool = True, missed: bool = False) -> Looked:
         """The live answer under a key, if any."""
-        reply = await self._ask(BUDGET_S, True, b"get", bytes.fromhex(key), int(counted))
+        counting = 2 if counted and missed else int(counted)
+        reply = await self._ask(BUDGET_S, True, b"get", bytes.fromhex(key), counting)
         if reply is None:
             return Looked()
         turn, value = reply

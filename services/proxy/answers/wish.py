@@ -16,15 +16,22 @@ LONGEST_S = 365 * 86_400.0
 class Wish(msgspec.Struct, kw_only=True, gc=False):
     """`read` an answer from the cache, `write` a new one into it, or take `only` what is there.
 
-    `ttl_s` is None where the client leaves it to the settings.
+    `ttl_s` is None where the client leaves it to the settings. `warm`: nobody asks, this only has the answer
+    stored before somebody does.
     """
 
     read: bool = True
     write: bool = True
     only: bool = False
+    warm: bool = False
     ttl_s: float | None = None
     namespace: str = ""
     tags: tuple[str, ...] = ()
+
+    @property
+    def counted(self) -> bool:
+        """Whether a look is one of those that the statistics are about."""
+        return self.read and not self.warm
 
 
 def wish_of(headers: list[tuple[bytes, bytes]], key: bytes) -> Wish:
@@ -50,6 +57,8 @@ def _apply(wish: Wish, directive: bytes, key: bytes) -> None:
             wish.write = False
         case b"only-if-cached":
             wish.only = True
+        case b"warm":
+            wish.warm = True
         case b"ttl":
             _live_for(wish, value)
         case b"namespace" if value:

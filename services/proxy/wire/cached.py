@@ -61,11 +61,10 @@ async def _serve(flow: Flow, ticket: Ticket, relay: Relay) -> None:
     assert ticket.replay is not None
     assert ticket.stored is not None
     about = ticket.stored.about
-    counts = [count for count in (about.prompt_tokens, about.completion_tokens) if count is not None]
-    flow.cached = Cached(
-        verdict=ticket.verdict, answered_by=about.original, saved_tokens=sum(counts) if counts else None,
-        saved_ms=about.total_ms,
-    )  # fmt: skip
+    flow.cached = Cached(verdict=ticket.verdict, answered_by=about.original)
+    if not ticket.wish.warm:  # else nobody would have asked
+        counts = [count for count in (about.prompt_tokens, about.completion_tokens) if count is not None]
+        flow.cached.saved_tokens, flow.cached.saved_ms = sum(counts) if counts else None, about.total_ms
     await relay.replay(ticket.replay.headers, ticket.replay.pieces, whole=not ticket.stream)
 
 

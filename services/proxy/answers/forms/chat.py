@@ -1,9 +1,10 @@
 """OpenAI chat completions: deltas of a message by choice, tool calls by index. Pure."""
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from services.proxy.answers.forms.base import Event, Object, grow, is_json, objects
+from services.proxy.answers.forms.base import Event, Object, grow, is_json, objects, overlay
 
 FINISHED = frozenset({"stop", "tool_calls", "function_call"})
 # Members of a chunk that are the stream's own; all others stand in both forms, the last one counts.
@@ -18,17 +19,12 @@ class ChatForm:
 
     def join(self, events: list[Event]) -> Object | None:
         """The completion that a stream of chunks amounts to."""
-        whole: Object = {}
-        choices: dict[int, Object] = {}
-        for name, data in events:
-            if name == "error" or not isinstance(data, dict) or data.get("error") is not None:
-                return None
-            copy_members(whole, data)
-            for choice in objects(data.get("choices")):
-                _take(choices.setdefault(choice.get("index") or 0, {"message": {}}), choice)
-        whole["object"] = "chat.completion"
-        whole["choices"] = [_joined(index, choices[index]) for index in sorted(choices)]
-        return whole
+        found = collect(events, {"message": {}}, _take)
+        if found is None:
+            return None
+        whole, choices = found
+        joined = [_joined(index, choice) for index, choice in choices]
+        return whole | {"object": "chat.completion", "choices": joined}
 
     def split(self, whole: Object) -> list[Event]:
         """One chunk each for the role, every text, every call and the end; then the usage."""
@@ -37,21 +33,14 @@ class ChatForm:
         }
         head["object"] = "chat.completion.chunk"
         chunks: list[Object] = []
-        last: Object = {}
         for choice in objects(whole.get("choices")):
             deltas = _deltas(choice.get("message") or {})
             more = {k: v for k, v in choice.items() if k not in {"message", "finish_reason", "index"}}
             for number, delta in enumerate(deltas):
                 said = more if number == len(deltas) - 1 else {}
                 chunks.append(_chunk(choice, delta, None, said))
-            last = _chunk(choice, {}, choice.get("finish_reason"), {})
-            chunks.append(last)
-        events = [Event("", {**head, "choices": [choice]}) for choice in chunks]
-        if events and "timings" in whole:
-            events[-1].data["timings"] = whole["timings"]
-        if whole.get("usage") is not None:
-            events.append(Event("", {**head, "choices": [], "usage": whole["usage"]}))
-        return events
+            chunks.append(_chunk(choice, {}, choice.get("finish_reason"), {}))
+        return with_counters(whole, head, [Event("", {**head, "choices": [choice]}) for choice in chunks])
 
     def complete(self, whole: Object, asked: Mapping[str, Any]) -> bool:
         """Every choice that was asked for ended by itself and says something; arguments are whole."""
@@ -63,14 +52,40 @@ class ChatForm:
 
     def only_usage(self, event: Event) -> bool:
         """The last chunk, without choices."""
-        return isinstance(event.data, dict) and event.data.get("choices") == [] and "usage" in event.data
+        return is_usage(event)
 
 
-def copy_members(whole: Object, chunk: Object) -> None:
-    """Members of a chunk that stand in the whole answer too."""
-    for name, value in chunk.items():
-        if name not in _NOT_COPIED and (value is not None or name not in whole):
-            whole[name] = value
+def collect(
+    events: list[Event], fresh: Object, take: Callable[[Object, Object], None]
+) -> tuple[Object, list[tuple[int, Object]]] | None:
+    """A stream's own members, and its choices in order, each grown by `take` from `fresh`.
+
+    None where an error came between.
+    """
+    whole: Object = {}
+    choices: dict[int, Object] = {}
+    for name, data in events:
+        if name == "error" or not isinstance(data, dict) or data.get("error") is not None:
+            return None
+        overlay(whole, {member: value for member, value in data.items() if member not in _NOT_COPIED})
+        for choice in objects(data.get("choices")):
+            index = choice.get("index") or 0
+            take(choices.setdefault(index, copy.deepcopy(fresh)), choice)
+    return whole, sorted(choices.items())
+
+
+def with_counters(whole: Object, head: Object, events: list[Event]) -> list[Event]:
+    """A stream with what the whole answer counts: in its last event, and in one of its own."""
+    if events and "timings" in whole:
+        events[-1].data["timings"] = whole["timings"]
+    if whole.get("usage") is not None:
+        events.append(Event("", {**head, "choices": [], "usage": whole["usage"]}))
+    return events
+
+
+def is_usage(event: Event) -> bool:
+    """Whether an event has no choices, and is there for its usage."""
+    return isinstance(event.data, dict) and event.data.get("choices") == [] and "usage" in event.data
 
 
 def _take(held: Object, choice: Object) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from services.proxy.answers.forms.base import Event, Object, grow, objects, overlay
-from services.proxy.answers.forms.chat import copy_members
+from services.proxy.answers.forms.chat import collect, is_usage, with_counters
 
 
 class CompletionsForm:
@@ -15,18 +15,11 @@ class CompletionsForm:
 
     def join(self, events: list[Event]) -> Object | None:
         """The completion that a stream amounts to."""
-        whole: Object = {}
-        choices: dict[int, Object] = {}
-        for name, data in events:
-            if name == "error" or not isinstance(data, dict) or data.get("error") is not None:
-                return None
-            copy_members(whole, data)
-            whole["object"] = data.get("object") or "text_completion"
-            for choice in objects(data.get("choices")):
-                index = choice.get("index") or 0
-                _take(choices.setdefault(index, {"index": index, "text": ""}), choice)
-        whole["choices"] = [choices[index] for index in sorted(choices)]
-        return whole
+        found = collect(events, {"index": 0, "text": ""}, _take)
+        if found is None:
+            return None
+        whole, choices = found
+        return whole | {"object": "text_completion", "choices": [choice for _, choice in choices]}
 
     def split(self, whole: Object) -> list[Event]:
         """One chunk with the text and one with the end for each choice; then the usage."""
@@ -38,11 +31,7 @@ class CompletionsForm:
             last = {"index": choice.get("index") or 0, "text": "", "logprobs": None}
             last["finish_reason"] = choice.get("finish_reason")
             events.append(Event("", {**head, "choices": [last]}))
-        if events and "timings" in whole:
-            events[-1].data["timings"] = whole["timings"]
-        if whole.get("usage") is not None:
-            events.append(Event("", {**head, "choices": [], "usage": whole["usage"]}))
-        return events
+        return with_counters(whole, head, events)
 
     def complete(self, whole: Object, asked: Mapping[str, Any]) -> bool:
         """Every choice of every prompt ended by itself."""
@@ -53,7 +42,7 @@ class CompletionsForm:
 
     def only_usage(self, event: Event) -> bool:
         """The last chunk, without choices."""
-        return isinstance(event.data, dict) and event.data.get("choices") == [] and "usage" in event.data
+        return is_usage(event)
 
 
 def _take(held: Object, choice: Object) -> None:
