@@ -26,6 +26,9 @@ LOCK = Path(__file__).resolve().parent.parent / "requirements" / "engine.txt"
 CONTEXT = 32_768  # what the model was trained for; agents send 10k to 30k tokens before the user's first word
 SLOTS = 2  # an agent's main line and its title request; the key-value memory is shared between them
 HOST_CACHE_MIB = 512  # llama.cpp's own default of 8 GiB is meant for machines that do little else
+# It is a base model, not one trained to chat, and goes on until it is stopped: for a request that names no
+# limit that was at the end of the context, many minutes later.
+MOST_TOKENS = 256
 VERBOSITY = 2  # warnings; one level more writes lines for each request, and this log has no bound
 EXIT_GRACE_S = 2.0
 
@@ -108,6 +111,7 @@ def serve(port: int, model: Path, context: int = CONTEXT, slots: int = SLOTS) ->
     params.hostnames, params.port = ["127.0.0.1"], port
     params.n_ctx, params.n_parallel, params.kv_unified = context, slots, True
     params.cache_ram_mib = HOST_CACHE_MIB
+    params.n_predict = MOST_TOKENS  # a request's own limit goes before it
     params.verbosity = VERBOSITY
     params.endpoint_slots, params.endpoint_props, params.endpoint_metrics = True, True, True
     stop = threading.Event()

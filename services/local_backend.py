@@ -51,8 +51,8 @@ def choose(settings: Settings) -> Choice:
     return Choice(
         None,
         "No model server answers on this machine, so a small stand-in (Gemma 3 270M in llama.cpp) is used: "
-        "enough to try MetalAnchor, not to work with. Start Ollama, llama-server or LM Studio and it moves "
-        "there by itself, or name yours in METALANCHOR_BACKEND_URL.",
+        "it rambles, which is enough to try MetalAnchor and not to work with. Start Ollama, llama-server or "
+        "LM Studio and it moves there by itself, or name yours in METALANCHOR_BACKEND_URL.",
         provisional=True,
     )
 

@@ -1,6 +1,9 @@
 """``metalanchor up`` runs everything on this machine, in the foreground, until Ctrl-C or SIGTERM."""
 
+import shutil
 import signal
+import sys
+from pathlib import Path
 from types import FrameType
 
 import click
@@ -36,8 +39,18 @@ def up() -> None:
 
 
 def _announce(address: str, data: object) -> None:
-    click.echo(f"\nMetalAnchor serves at {address}  (status: {address}/metalanchor/status)")
+    program = _program()
+    click.echo(f"\nMetalAnchor serves at {address}, its dashboard at {address}/metalanchor/")
     click.echo(f"Point an agent at it:  export OPENAI_BASE_URL={address}/v1 OPENAI_API_KEY=x")
     click.echo(f"                  or:  export ANTHROPIC_BASE_URL={address} ANTHROPIC_AUTH_TOKEN=x")
-    click.echo("Other agents: `metalanchor env`. What was reused, and why not: `metalanchor requests`.")
+    click.echo(f"Other agents: `{program} env`. What was reused, and why not: `{program} requests`.")
     click.echo(f"Data and logs: {data}. Ctrl-C stops everything.\n")
+
+
+def _program() -> str:
+    """How the shell that started this finds the program: by its bare name where that is this very one."""
+    here = Path(sys.executable).with_name("metalanchor")
+    found = shutil.which("metalanchor")
+    if not here.exists() or (found is not None and Path(found).samefile(here)):
+        return "metalanchor"
+    return str(here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here)

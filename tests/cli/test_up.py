@@ -3,6 +3,8 @@
 import functools
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -100,6 +102,10 @@ def test_one_command_serves_records_and_stops(start_up):
     up = start_up().serving()
     assert f"http://127.0.0.1:{up.port}/v1" in up.said()
     assert "as configured" in up.said()
+    assert f"dashboard at http://127.0.0.1:{up.port}/metalanchor/" in up.said()
+    named = re.search(r"Other agents: `(.+?) env`", up.said())
+    assert named is not None
+    assert shutil.which(named[1]) is not None  # what it tells people to type is there
     assert up.chat() == 200
     children = up.children()
     assert set(children) == {"proxy", "worker", "redis"}
