@@ -9,6 +9,7 @@ import pytest
 
 pytest_plugins = [
     "tests.support.backend.fixtures",
+    "tests.support.jsonserver",
     "tests.support.modelserver",
     "tests.support.postgres",
     "tests.support.proxy",

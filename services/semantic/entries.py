@@ -45,18 +45,18 @@ class Entries:
     """
 
     def __init__(self, url: str, most: int) -> None:
-        self._redis: Any = open_async_redis(
+        self.redis: Any = open_async_redis(
             url, protocol=2, socket_timeout=1.0, socket_connect_timeout=1.0, max_connections=64,
             retry=Retry(NoBackoff(), 0), client_name="metalanchor-semantic",
         )  # fmt: skip
         self._most = most
-        self._add = self._redis.register_script(files(__package__).joinpath("add.lua").read_text("utf-8"))
+        self._add = self.redis.register_script(files(__package__).joinpath("add.lua").read_text("utf-8"))
         self.has_vector_sets = False
 
     async def greet(self) -> None:
         """Connect, and ask whether the server has vector sets (Redis 8)."""
         try:
-            await self._redis.execute_command("VCARD", BASE + "vectors")
+            await self.redis.execute_command("VCARD", BASE + "vectors")
             self.has_vector_sets = True
         except ResponseError:
             self.has_vector_sets = False
@@ -77,8 +77,8 @@ class Entries:
         """Forget questions."""
         if not keys:
             return
-        stored = await self._redis.hmget(ENTRIES, keys) if self.has_vector_sets else []
-        async with self._redis.pipeline(transaction=True) as pipe:
+        stored = await self.redis.hmget(ENTRIES, keys) if self.has_vector_sets else []
+        async with self.redis.pipeline(transaction=True) as pipe:
             pipe.hdel(ENTRIES, *keys)
             pipe.zrem(ORDER, *keys)
             pipe.zrem(EXPIRY, *keys)
@@ -92,12 +92,12 @@ class Entries:
         if not keys:
             return []
         now = time.time() * 1e3
-        found = [_decode(value) if value else None for value in await self._redis.hmget(ENTRIES, keys)]
+        found = [_decode(value) if value else None for value in await self.redis.hmget(ENTRIES, keys)]
         return [entry if entry is not None and entry.until > now else None for entry in found]
 
     async def near(self, vector: "Vector", group: str, limit: int) -> list[tuple[str, float]]:
         """The nearest of a group by the server's vector set, nearest first, with their cosines."""
-        reply = await self._redis.execute_command(
+        reply = await self.redis.execute_command(
             "VSIM", _set(group), "FP32", vector.tobytes(), "WITHSCORES", "COUNT", limit,
             "FILTER", f".until > {round(time.time() * 1e3)}",
         )  # fmt: skip
@@ -107,7 +107,7 @@ class Entries:
 
     async def since(self, sequence: int) -> tuple[int, list[tuple[str, Entry]]]:
         """Up to a page of questions that came after a sequence number, and the last one's."""
-        page = await self._redis.zrangebyscore(
+        page = await self.redis.zrangebyscore(
             ORDER, f"({sequence}", "+inf", start=0, num=PAGE, withscores=True
         )
         if not page:
@@ -119,22 +119,22 @@ class Entries:
 
     async def sequence(self) -> int:
         """How many questions ever came; less than before where Redis was emptied."""
-        return int(await self._redis.get(SEQUENCE) or 0)
+        return int(await self.redis.get(SEQUENCE) or 0)
 
     async def expire(self) -> int:
         """Forget up to a page of questions whose time is over; how many."""
-        over = await self._redis.zrangebyscore(EXPIRY, "-inf", round(time.time() * 1e3), start=0, num=PAGE)
+        over = await self.redis.zrangebyscore(EXPIRY, "-inf", round(time.time() * 1e3), start=0, num=PAGE)
         if over:
             await self.remove([name.decode() for name in over])
         return len(over)
 
     async def count(self) -> int:
         """Questions stored."""
-        return int(await self._redis.zcard(ORDER))
+        return int(await self.redis.zcard(ORDER))
 
     async def close(self) -> None:
         """Let go of the connections."""
-        await self._redis.aclose()
+        await self.redis.aclose()
 
 
 def _set(group: str) -> str:

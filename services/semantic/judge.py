@@ -33,6 +33,8 @@ def difference(left: Reading, right: Reading) -> str:
     """The rule under which two different readings are told apart."""
     if left.script != right.script:
         return "language"
+    if left.script == "other":
+        return "words"
     if left.payload != right.payload:
         return "embedded_text"
     if left.setting != right.setting:
@@ -41,4 +43,4 @@ def difference(left: Reading, right: Reading) -> str:
     flags = set(left.flags) ^ set(right.flags)
     if not only and not flags and left.ask == right.ask:
         return "order" if left.words != right.words else "count"
-    return naming.rule(set(only) | flags, left.ask, right.ask, left.script)
+    return naming.rule(set(only) | flags, left, right)

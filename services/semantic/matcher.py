@@ -9,14 +9,16 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
 
+from services.semantic.aliases import UNDECIDED, Alias, Aliases, Miss
 from services.semantic.base import Match, Neighbour, Question
 from services.semantic.embeddings import Embedder, EmbeddingError, conflict, open_embedder
 from services.semantic.entries import PAGE, Entries, Entry
+from services.semantic.learning import Answers, Learner
 from services.semantic.ruling import decide
 from services.settings import Settings
 
@@ -30,6 +32,7 @@ EMBED_S = 0.25  # an embedding takes 20 ms on an idle core; on a busy one the ba
 REDIS_S = 0.04  # with that, a Redis that hangs costs a request less than the contract's 50 ms, once
 FOLLOW_S = 0.25  # between looks at what others added
 RETRY_S = 1.0
+QUIET_S = 30.0  # without questions, the machine counts as idle
 WAITING = 1_000  # questions to be added; at 20 ms each, what comes beside them is dropped and counted
 
 log = logging.getLogger("metalanchor")
@@ -38,11 +41,17 @@ log = logging.getLogger("metalanchor")
 class SemanticMatcher:
     """`Matcher` over Redis and an embedder."""
 
-    def __init__(self, url: str, embedder: Embedder, most: int = MOST) -> None:
+    def __init__(
+        self, url: str, embedder: Embedder, most: int = MOST, voters: tuple[str, str] | None = None
+    ) -> None:
         self._embedder = embedder
         self._entries = Entries(url, most)
         self._most = most
         self._matrix: Matrix | None = None
+        self.aliases = Aliases(self._entries.redis) if voters else None
+        self._voters = voters
+        self._learner: Learner | None = None
+        self._used = time.monotonic()
         self._up = False
         self._sequence = 0
         self._counts: Counter[str] = Counter()
@@ -56,14 +65,34 @@ class SemanticMatcher:
 
     async def find(self, question: Question) -> Match | None:
         """The stored question with the same meaning, or None; also when anything is slow, away or broken."""
-        for near in await self._near(question, NEIGHBOURS):
-            if near.ruling.same:
-                return Match(key=near.key, similarity=near.similarity, rule=near.ruling.rule)
+        self._used = time.monotonic()
+        if (match := await self._alias(question)) is not None:
+            return match
+        near = await self._near(question, NEIGHBOURS)
+        for one in near:
+            if one.ruling.same:
+                return Match(key=one.key, similarity=one.similarity, rule=one.ruling.rule)
+        await self._note(question, near)
         return None
+
+    def learn(self, answer_of: Answers, idle: Callable[[], bool] | None = None) -> None:
+        """Learn aliases from now on, where a model for it is set.
+
+        `answer_of` gives the text stored under a key; `idle` says whether there is time (without it: when no
+        question came for a while).
+        """
+        if self.aliases is not None and self._voters is not None and self._learner is None:
+            self._learner = Learner(*self._voters, self.aliases, answer_of, idle or self._quiet)
+            self._tasks.append(asyncio.create_task(self._learner.run(), name="aliases"))
 
     async def explain(self, question: Question, limit: int = NEIGHBOURS) -> list[Neighbour]:
         """The nearest stored questions of the group, nearest first, and what the judge says of each."""
         return await self._near(question, limit)
+
+    async def groups(self, keys: Sequence[str]) -> list[str]:
+        """The groups of the questions stored under these keys, each once."""
+        found = await self._redis(self._entries.get(keys)) if self._up else None
+        return list(dict.fromkeys(entry.group for entry in found or [] if entry is not None))
 
     async def add(self, question: Question, key: str, ttl_s: float) -> None:
         """Let `question` be found, as long as its answer is kept under `key`; returns without waiting."""
@@ -84,6 +113,8 @@ class SemanticMatcher:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._learner is not None:
+            await self._learner.close()
         await self._embedder.close()
         with contextlib.suppress(RedisError, OSError):
             await self._entries.close()
@@ -100,6 +131,34 @@ class SemanticMatcher:
     async def settled(self) -> None:
         """Wait for what `add` began; for tests and benchmarks."""
         await self._adding.join()
+
+    def _quiet(self) -> bool:
+        return time.monotonic() - self._used > QUIET_S
+
+    async def _alias(self, question: Question) -> Match | None:
+        if self.aliases is None or not self._up:
+            return None
+        found: Alias | None = await self._redis(self.aliases.find(question))
+        if found is None:
+            return None
+        entry = await self._redis(self._entries.get([found.key]))
+        if not entry or entry[0] is None or entry[0].group != question.group:
+            await self._redis(self.aliases.revoke([found.id]))  # its answer is gone
+            return None
+        return Match(key=found.key, similarity=None, rule="alias", alias=found.id)
+
+    async def _note(self, question: Question, near: list[Neighbour]) -> None:
+        """Note the nearest that the gate refused for no reason of its own."""
+        if self.aliases is None:
+            return
+        for one in near:
+            if one.ruling.rule in UNDECIDED and one.similarity >= self._embedder.threshold:
+                miss = Miss(
+                    group=question.group, asked=question.text, stored=one.text, key=one.key,
+                    similarity=one.similarity, rule=one.ruling.rule,
+                )  # fmt: skip
+                await self._redis(self.aliases.note(miss))
+                return
 
     async def _near(self, question: Question, limit: int) -> list[Neighbour]:
         """Neighbours with the rulings on them, nearest first."""
@@ -226,4 +285,5 @@ def open_matcher(settings: Settings, backends: Sequence[str] = ()) -> SemanticMa
         return None
     if warning := conflict(settings, backends):
         log.warning(warning)
-    return SemanticMatcher(settings.redis_url, embedder)
+    url, model = settings.aliases_url, settings.aliases_model
+    return SemanticMatcher(settings.redis_url, embedder, voters=(url, model) if url and model else None)

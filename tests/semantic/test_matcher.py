@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from services.semantic import matcher as module
 from services.semantic.base import Match, Question
 from services.semantic.embeddings import EmbeddingError
 from services.semantic.matcher import SemanticMatcher
@@ -62,9 +63,11 @@ async def make(vector_server: Valkey) -> AsyncIterator[Make]:
         await until(lambda: matcher.status()["up"])
         return matcher
 
-    yield one
-    for matcher in made:
-        await matcher.close()
+    try:
+        yield one
+    finally:
+        for matcher in made:
+            await matcher.close()
 
 
 async def added(matcher: SemanticMatcher, text: str, key: str, group: str = "g1", ttl_s: float = 60) -> None:
@@ -149,13 +152,14 @@ async def test_the_first_go_when_there_are_too_many(make: Make):
 
 
 @pytest.mark.parametrize("failure", ["error", "slow"])
-async def test_an_embedder_that_fails_is_a_miss(make: Make, failure: str):
+async def test_an_embedder_that_fails_is_a_miss(make: Make, failure: str, monkeypatch: pytest.MonkeyPatch):
     """Counted by kind; nothing is raised."""
     embedder = Letters()
     matcher = await make(embedder=embedder)
     await added(matcher, ASK, "k1")
     embedder.fails = EmbeddingError("http_500") if failure == "error" else None
     embedder.slow_s = 30.0
+    monkeypatch.setattr(module, "EMBED_S", 0.05)
     assert await matcher.find(question(SAME)) is None
     await added(matcher, OTHER, "k2")
     assert sum(matcher.status()["failures"].values()) == 2
