@@ -31,6 +31,7 @@ from services.proxy.settling.speed import Speeds
 from services.proxy.splicing.fix import Breakpoints
 from services.proxy.state import open_state
 from services.proxy.state.base import State
+from services.proxy.turns import Turns
 from services.proxy.upstream import make_upstream
 from services.proxy.upstream.base import Upstream
 from services.proxy.watcher import BackendWatcher
@@ -71,6 +72,7 @@ class Context(msgspec.Struct, kw_only=True):
     breakpoints: Breakpoints | None
     live: Live
     later: Later
+    turns: Turns
     answers: ResponseCache | None
     destinations: dict[int, Destination]
     tasks: set["asyncio.Task[Any]"]
@@ -123,6 +125,7 @@ async def open_context(settings: Settings) -> Context:
         breakpoints=Breakpoints(prices, estimator) if settings.breakpoints == "auto" else None,
         live=Live(),
         later=Later(),
+        turns=Turns(),
         answers=None,
         destinations={row.port or settings.port: open_destination(row) for row in backend_settings(settings)},
         tasks=set(),

@@ -28,6 +28,7 @@ RESUMED_BYTES = 2 << 20
 async def understand(flow: Flow, body: bytes, ctx: Context) -> None:
     """Read, identify, place: fills the flow as far as the body allows."""
     try:
+        await ctx.turns.take()
         if flow.identity is None:
             await recognise(flow, body, ctx)
         if flow.prompt is None:
