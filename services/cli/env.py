@@ -7,10 +7,12 @@ from services.cli.agents import AGENTS, BY_NAME, text_for
 from services.cli.output import as_json, print_json, print_rows
 from services.settings import load
 
+PLACEHOLDER = "MODEL"
+
 
 @click.command()
 @click.argument("agent", required=False, type=click.Choice(sorted(BY_NAME)))
-@click.option("--model", default="MODEL", metavar="NAME", help="The model's name as the server knows it.")
+@click.option("--model", default=PLACEHOLDER, metavar="NAME", help="The model's name as the server knows it.")
 @as_json
 def env(agent: str | None, model: str, as_json: bool) -> None:
     """Print the line that points an agent at the proxy; without an agent, list them all."""
@@ -31,3 +33,7 @@ def env(agent: str | None, model: str, as_json: bool) -> None:
         if rows[0]["file"]:
             click.echo(f"Into {rows[0]['file']}:", err=True)
         click.echo(rows[0]["text"])
+        if model == PLACEHOLDER and PLACEHOLDER in rows[0]["text"]:
+            click.echo(
+                "MODEL stands for the name that your server knows; --model NAME fills it in.", err=True
+            )

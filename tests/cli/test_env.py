@@ -57,3 +57,13 @@ def test_a_wildcard_address_is_reached_through_loopback(monkeypatch, capsys, hos
     monkeypatch.setenv("METALANCHOR_TOKEN", "t0ken")
     assert run(["env", "openai"]) == 0
     assert f"http://{shown}:8084/v1 OPENAI_API_KEY=t0ken" in capsys.readouterr().out
+
+
+def test_a_model_that_is_not_named_is_said_to_be_missing(capsys):
+    """On standard error, so that the line itself can still be copied by a script."""
+    assert run(["env", "claude"]) == 0
+    assert "--model NAME" in capsys.readouterr().err
+    assert run(["env", "claude", "--model", "qwen3:8b"]) == 0
+    said = capsys.readouterr()
+    assert said.out.endswith("claude --model qwen3:8b\n")
+    assert said.err == ""
