@@ -54,7 +54,7 @@ REQUEST_HEADERS = {
     "Namespace": "Keeps cached answers apart, as `namespace=` of the next one.",
     "Cache-Control": (
         "What is asked of the response cache: `no-cache`, `no-store`, `only-if-cached`, `ttl=S`, `namespace=N`, "
-        "`tag=T`."
+        "`tag=T`, `warm` (store the answer, count nothing)."
     ),
 }
 

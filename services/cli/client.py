@@ -25,26 +25,37 @@ def address(settings: Settings) -> str:
 
 
 def get(settings: Settings, path: str) -> Any:
-    """The JSON below ``/metalanchor``; None for 404. Raises `Unreachable` or `Failure`."""
-    return _read(address(settings), *_ask(settings, "GET", path, TIMEOUT_S))
+    """The JSON below ``/metalanchor``; None for 404. Raises `Unreachable` or `Failure`.
+
+    A refusal's own words are its `Failure`.
+    """
+    return _told(settings, *_ask(settings, "GET", path, TIMEOUT_S))
 
 
-def post(settings: Settings, path: str, timeout_s: float = TIMEOUT_S) -> Any:
-    """The JSON answer of a POST without a body; None for 404. A refusal's own words are its `Failure`."""
-    status, body = _ask(settings, "POST", path, timeout_s)
+def post(settings: Settings, path: str, timeout_s: float = TIMEOUT_S, value: Any = None) -> Any:
+    """As `get`, of a POST, with `value` as JSON unless it is None."""
+    return _told(settings, *_ask(settings, "POST", path, timeout_s, value))
+
+
+def _told(settings: Settings, status: int, body: bytes) -> Any:
     message = _message(body) if status >= 400 and status not in {401, 403, 404} else None
     if message:
         raise Failure(message)
     return _read(address(settings), status, body)
 
 
-def _ask(settings: Settings, method: str, path: str, timeout_s: float) -> tuple[int, bytes]:
+def _ask(
+    settings: Settings, method: str, path: str, timeout_s: float, value: Any = None
+) -> tuple[int, bytes]:
     where = address(settings)
     host, _, port = where.rpartition(":")
     connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout_s)
     headers = {"X-MetalAnchor-Token": settings.token} if settings.token else {}
+    sent = None if value is None else msgspec.json.encode(value)
+    if sent is not None:
+        headers["Content-Type"] = "application/json"
     try:
-        connection.request(method, f"/metalanchor{path}", headers=headers)
+        connection.request(method, f"/metalanchor{path}", sent, headers)
         response = connection.getresponse()
         return response.status, response.read()
     except (OSError, http.client.HTTPException):

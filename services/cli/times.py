@@ -24,3 +24,16 @@ class Moment(click.ParamType[dt.datetime]):
         except ValueError:
             self.fail(f"{text!r} is neither an age such as 24h nor an ISO 8601 time.", param, ctx)
         return parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)
+
+
+class Age(click.ParamType[float]):
+    """An age such as ``90m``, ``24h`` or ``7d``, in seconds."""
+
+    name = "age"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds; fails with what is accepted."""
+        ago = AGO.fullmatch(str(value))
+        if ago is None:
+            self.fail(f"{str(value)!r} is no age such as 90m, 24h or 7d.", param, ctx)
+        return float(int(ago[1]) * UNITS[ago[2]])

@@ -11,6 +11,7 @@ from litestar.exceptions import HTTPException
 
 from services.proxy.admin import (
     bodies,
+    cache,
     events,
     exact,
     health,
@@ -51,6 +52,7 @@ def create_admin(ctx: Parts) -> Litestar:
         report.routes(history, ctx.billing.prices),
         *trends.data_routes(history),
         *samples.routes(history),
+        cache.routes(ctx, history),
     ]
     api = Router("/api", route_handlers=parts)
     return Litestar(

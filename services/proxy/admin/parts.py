@@ -6,6 +6,7 @@ from typing import Protocol
 from services.proxy.admin.metrics import Metrics
 from services.proxy.admin.recent import Recent
 from services.proxy.admin.strips import Strips
+from services.proxy.answers.cache import ResponseCache
 from services.proxy.backend import Backend
 from services.proxy.live import Live
 from services.proxy.outbox import Outbox
@@ -73,6 +74,10 @@ class Parts(Protocol):
     @property
     def estimator(self) -> Estimator:
         """What was learnt about each model's tokens."""
+
+    @property
+    def answers(self) -> ResponseCache | None:
+        """The response cache; None where it is off or has no Redis."""
 
     @property
     def texts(self) -> Texts:

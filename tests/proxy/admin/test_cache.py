@@ -1,0 +1,216 @@
+"""The response cache's own routes: what it holds, why a question missed, letting go of answers."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.backend import Backend, as_json
+from tests.support.caching import Caching, chat, said, start
+from tests.support.proxy import Proxy, StartProxy
+from tests.support.rows import wait_for
+from tests.support.valkey import Valkey
+
+pytestmark = pytest.mark.process
+
+API = "/metalanchor/api/cache"
+
+
+def get(proxy: Proxy, target: str, status: int = 200) -> Any:
+    """The JSON of one of the routes."""
+    answer = proxy.request("GET", f"{API}{target}")
+    assert answer.status == status, answer.body
+    return json.loads(answer.body)
+
+
+def post(proxy: Proxy, target: str, value: Any, status: int = 200) -> Any:
+    """The same of a POST."""
+    answer = proxy.request(
+        "POST", f"{API}{target}", json.dumps(value).encode(), [("Content-Type", "application/json")]
+    )
+    assert answer.status == status, answer.body
+    return json.loads(answer.body)
+
+
+@pytest.fixture(scope="module")
+def semantic_parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Backend, Proxy, Valkey]]:
+    """A proxy that looks for equal questions too, and could learn aliases."""
+    valkey, backend = Valkey(tmp_path_factory.mktemp("valkey")), Backend().start()
+    valkey.start()
+    own = {"response_cache": "semantic", "aliases_url": "http://127.0.0.1:9", "aliases_model": "judge"}
+    proxy = start(tmp_path_factory.mktemp("cached"), backend, valkey, **own)
+    wait_for(lambda: get(proxy, "/stats")["semantic"]["up"])
+    yield backend, proxy, valkey
+    assert proxy.stop() == 0
+    backend.stop()
+    valkey.stop()
+    assert "Traceback" not in proxy.log.read_text()
+
+
+@pytest.fixture
+def semantic(semantic_parts: tuple[Backend, Proxy, Valkey]) -> Caching:
+    """The same with a model that only this test asks."""
+    backend, proxy, valkey = semantic_parts
+    backend.reset()
+    made = Caching(backend, proxy, valkey)
+    made.answer(as_json(said()))
+    return made
+
+
+def stored(parts: Caching, text: str, **how: Any) -> str:
+    """Have a question answered and wait until its answer is kept; the request's id."""
+    answer = parts.ask(chat(text), **how)
+    assert answer.ours["cache"] == "miss"
+    request_id = answer.ours["request-id"]
+    assert wait_for(lambda: entry_of(parts, request_id))
+    return request_id
+
+
+def entry_of(parts: Caching, request_id: str) -> dict[str, Any] | None:
+    """The entry that a request left."""
+    items = get(parts.proxy, "/entries?limit=1000")["items"]
+    return next((item for item in items if item["original"] == request_id), None)
+
+
+def test_statistics_count_what_hits_saved(caching: Caching) -> None:
+    """One miss and two hits add up, with the tokens and milliseconds the first one took."""
+    before = get(caching.proxy, "/stats")
+    stored(caching, "Capital of France?")
+    assert caching.verdicts(chat(), chat()) == ["hit", "hit"]
+    after = get(caching.proxy, "/stats")
+    grown = {name: after[name] - before[name] for name in ("hits", "misses", "stored", "saved_tokens")}
+    assert grown == {"hits": 2, "misses": 1, "stored": 1, "saved_tokens": 50}
+    assert (after["mode"], after["semantic"]) == ("exact", None)
+    assert 0 < after["hit_rate"] < 1
+    assert 0 < after["bytes"] <= after["max_bytes"]
+
+
+def test_entries_are_listed_newest_first_in_pages(caching: Caching) -> None:
+    """Each with its question, what it saved, and when it ends; a cursor goes on where the page ended."""
+    ids = [stored(caching, f"Question {n}?", control="tag=t") for n in range(3)]
+    first = get(caching.proxy, "/entries?limit=2")
+    assert [item["original"] for item in first["items"]] == ids[:0:-1]
+    second = get(caching.proxy, f"/entries?limit=1&cursor={first['next']}")
+    (entry,) = second["items"]
+    assert (entry["original"], entry["question"], entry["model"]) == (ids[0], "Question 0?", caching.model)
+    assert (entry["tags"], entry["hits"], entry["prompt_tokens"]) == (["t"], 0, 20)
+    assert entry["created"] < entry["expires"]
+    assert entry["created"].endswith("Z")
+    get(caching.proxy, "/entries?cursor=abc", 400)
+    get(caching.proxy, "/entries?curser=1", 400)
+
+
+def test_an_invalidation_counts_first_and_drops_then(caching: Caching) -> None:
+    """Only what is selected; the count is told either way, and a selector that selects nothing is refused."""
+    stored(caching, "Where is Lyon?", control="tag=cities")
+    stored(caching, "Where is Bonn?", control="tag=cities")
+    stored(caching, "Who was Ohm?")
+    selected = {"model": caching.model, "tag": "cities"}
+    assert post(caching.proxy, "/invalidate", {"dry_run": True, **selected}) == {"count": 2, "dry_run": True}
+    assert caching.verdicts(chat("Where is Lyon?")) == ["hit"]
+    assert post(caching.proxy, "/invalidate", {"dry_run": False, **selected}) == {
+        "count": 2,
+        "dry_run": False,
+    }
+    assert caching.verdicts(chat("Where is Lyon?"), chat("Who was Ohm?")) == ["miss", "hit"]
+    for wrong in (
+        {},
+        {"dry_run": True},
+        {"dry_run": True, "colour": "red"},
+        {"dry_run": True, "keyword": "!"},
+    ):
+        assert "error" in post(caching.proxy, "/invalidate", wrong, 400)
+
+
+def test_a_question_of_another_namespace_is_found_and_told_apart(caching: Caching) -> None:
+    """The same words are stored, but not for this caller: explain says in what they differ."""
+    stored(caching, "Who wrote Faust?", control="namespace=a")
+    missed = stored(caching, "Who wrote Faust?", control="namespace=b")
+    found = post(caching.proxy, "/explain", {"about": missed})
+    assert (found["question"], found["request"]["verdict"]) == ("Who wrote Faust?", "miss")
+    assert "No equal request" in found["request"]["because"]
+    assert [(same["namespace"], same["differs"]) for same in found["same"]] == [("a", ["namespace"])]
+    assert found["neighbours"] is None
+    by_key = post(caching.proxy, "/explain", {"about": found["entry"]["key"]})
+    assert (by_key["entry"], by_key["request"]) == (found["entry"], None)
+    hit = caching.ask(chat("Who wrote Faust?"), control="namespace=b").ours["request-id"]
+    again = wait_for(lambda: post(caching.proxy, "/explain", {"about": hit}))
+    assert (again["request"]["answered_by"], again["request"]["verdict"]) == (missed, "hit")
+
+
+def test_what_is_not_there_is_not_explained(caching: Caching) -> None:
+    """An unknown key is 404; of an unknown id only the history could tell, and there is none here."""
+    assert "no entry" in post(caching.proxy, "/explain", {"about": "0" * 32}, 404)["error"]["message"]
+    unknown = post(caching.proxy, "/explain", {"about": "01900000-0000-7000-8000-000000000001"}, 503)
+    assert "history" in unknown["error"]["message"]
+
+
+def test_explain_says_which_rule_refused_each_neighbour(semantic: Caching) -> None:
+    """Nearest first; another version is a number, an opposite an opposite, another spelling the same."""
+    for text in ("How do I install Python 3.11?", "How do I uninstall Python 3.12?"):
+        stored(semantic, text)
+    question = {"about": "How do I install Python 3.12?", "model": semantic.model}
+
+    def both() -> Any:
+        found = post(semantic.proxy, "/explain", question)
+        return found if len(found["neighbours"]) == 2 else None
+
+    found = wait_for(both)
+    assert found is not None
+    rules = {one["question"]: one["rule"] for one in found["neighbours"]}
+    assert rules["How do I install Python 3.11?"] == "number"
+    assert rules["How do I uninstall Python 3.12?"] != "equal"
+    assert all(one["because"].endswith(".") for one in found["neighbours"])
+    nearness = [one["similarity"] for one in found["neighbours"]]
+    assert nearness == sorted(nearness, reverse=True)
+    same = post(semantic.proxy, "/explain", {**question, "about": "how do i install python 3.11"})
+    assert same["neighbours"][0]["same"]
+    other = post(semantic.proxy, "/explain", {**question, "model": "nobody's"})
+    assert other["neighbours"] == []
+
+
+def test_explain_says_what_is_never_matched_by_meaning(semantic: Caching) -> None:
+    """Live data, and what leans on something said before."""
+    live = post(semantic.proxy, "/explain", {"about": "今天天气怎么样？"})
+    assert live["bypass"]["reason"] == "volatile"
+    assert post(semantic.proxy, "/explain", {"about": "Why?"})["bypass"]["reason"] == "context"
+
+
+def test_aliases_are_listed_and_revoked(semantic: Caching) -> None:
+    """There are none here; what is revoked is counted."""
+    assert get(semantic.proxy, "/aliases") == {"items": [], "next": None}
+    assert post(semantic.proxy, "/aliases/revoke", {"ids": ["0" * 20]}) == {"revoked": 0}
+    post(semantic.proxy, "/aliases/revoke", {"ids": ["x"]}, 400)
+
+
+def test_a_cache_that_is_off_says_which_setting_is_missing(start_proxy: StartProxy, valkey: Valkey) -> None:
+    """409, whatever is asked; likewise without Redis, and where no aliases are learned."""
+    off = start_proxy()
+    assert "METALANCHOR_RESPONSE_CACHE" in get(off, "/stats", 409)["error"]["message"]
+    assert get(off, "/entries", 409)["error"]["code"] == "conflict"
+    post(off, "/invalidate", {"dry_run": True, "everything": True}, 409)
+    post(off, "/explain", {"about": "x"}, 409)
+    alone = start_proxy(response_cache="exact")
+    assert "METALANCHOR_REDIS_URL" in get(alone, "/stats", 409)["error"]["message"]
+    exact = start_proxy(response_cache="exact", redis_url=valkey.url)
+    assert "METALANCHOR_ALIASES_URL" in get(exact, "/aliases", 409)["error"]["message"]
+
+
+def test_a_redis_that_is_away_is_said_so(start_proxy: StartProxy, valkey: Valkey) -> None:
+    """503, and requests pass all the same."""
+    proxy = start_proxy(response_cache="exact", redis_url=valkey.url)
+    assert wait_for(lambda: proxy.request("GET", f"{API}/stats").status == 200)
+    valkey.stop()
+    assert wait_for(lambda: proxy.request("GET", f"{API}/stats").status == 503)
+    assert "METALANCHOR_REDIS_URL" in get(proxy, "/entries", 503)["error"]["message"]
+    post(proxy, "/invalidate", {"dry_run": True, "everything": True}, 503)
+
+
+def test_strangers_may_not_touch_it(caching: Caching) -> None:
+    """Another page's origin is refused before anything is dropped."""
+    body = json.dumps({"dry_run": False, "everything": True}).encode()
+    stored(caching, "Still here?")
+    headers = [("Content-Type", "application/json"), ("Origin", "http://evil.example")]
+    assert caching.proxy.request("POST", f"{API}/invalidate", body, headers).status == 403
+    assert caching.verdicts(chat("Still here?")) == ["hit"]
