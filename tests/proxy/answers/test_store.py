@@ -209,3 +209,19 @@ async def test_hits_and_what_they_save_are_counted(shelf):
     told = await shelf.store.stats()
     assert (told.hits, told.misses, told.stored) == (2, 1, 1)
     assert (told.saved_tokens, told.saved_ms) == (200, 3000)
+
+
+async def test_nothing_walks_through_all_keys(shelf, valkey):
+    """Whatever is asked, the work is that of what is found."""
+    for number in range(50):
+        await shelf.put(number, make_answer(str(number), tags=("t",) if number < 5 else ()))
+    with valkey.client() as client:
+        client.config_resetstat()
+        for selector in (Selector(tag="t"), Selector(keyword="capital", tag="t"), Selector(older_than_s=1e6)):
+            await shelf.store.invalidate(selector, dry_run=True)
+        await shelf.store.invalidate(Selector(tag="t"), dry_run=False)
+        await shelf.store.list(None, 10)
+        await shelf.store.stats()
+        asked = client.info("commandstats")
+    assert not {f"cmdstat_{name}" for name in ("keys", "scan", "sscan", "flushdb", "flushall")} & set(asked)
+    assert asked["cmdstat_hmget"]["calls"] < 30
