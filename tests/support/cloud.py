@@ -50,10 +50,12 @@ def as_sent(value: dict[str, Any]) -> bytes:
 def without_marks(out: bytes) -> bytes:
     """A body that went out, less what the proxy puts in; anything else that it did would be left over."""
     left, at, opened = bytearray(), 0, False
-    while at < len(out):
-        close = CONTROL + b"}]" if opened else CONTROL
-        mark = next((mark for mark in (OPEN, close) if out.startswith(mark, at)), b"")
-        opened = mark == OPEN or (opened and mark != close)
-        left += b"" if mark else out[at : at + 1]
-        at += len(mark) or 1
-    return bytes(left)
+    while True:
+        marks = (OPEN, CONTROL + b"}]" if opened else CONTROL)
+        found = [(out.find(mark, at), mark) for mark in marks if mark in out[at:]]
+        if not found:
+            return bytes(left) + out[at:]
+        start, mark = min(found)
+        opened = mark == OPEN or (opened and mark != marks[1])
+        left += out[at:start]
+        at = start + len(mark)
