@@ -5,7 +5,7 @@ decided by the judge (`judge.py`), and everything besides the question's own wor
 that is the `group`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -59,6 +59,12 @@ class Matcher(Protocol):
 
     async def start(self) -> None:
         """Connect and load in the background; returns at once."""
+
+    def learn(self, answer_of: Callable[[str], Awaitable[str | None]]) -> None:
+        """Learn aliases while the machine is idle, where a model for it is set; after `start`.
+
+        `answer_of` gives the text of the answer under a key.
+        """
 
     async def find(self, question: Question) -> Match | None:
         """The stored question with the same meaning, or None; also when anything is slow, away or broken.

@@ -5,6 +5,7 @@ makes a request wait longer than the contract's 50 ms.
 """
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Sequence
 
@@ -18,6 +19,7 @@ from services.proxy.answers.terms import terms_of
 from services.proxy.answers.ticket import Desk, Ticket
 from services.proxy.flow import Flow
 from services.semantic.base import Match, Matcher, Question
+from services.semantic.spoken import spoken
 from services.settings import Settings
 
 LANDING_S = 0.05  # what a repeat waits for an answer that has come but is not stored yet
@@ -42,6 +44,13 @@ class ResponseCache:
         """Begin what goes on in the background; returns at once."""
         if self.matcher is not None:
             await self.matcher.start()
+            self.matcher.learn(self._text)
+
+    async def _text(self, key: str) -> str | None:
+        """What a stored answer says, for the model that compares near misses."""
+        stored = (await self.store.get(key, counted=False)).stored
+        whole = replay(stored, stream=False, usage=False) if stored is not None else None
+        return spoken(json.loads(b"".join(whole.pieces))) if whole is not None else None
 
     def on_lookup(self, told: Callable[[Match | None, float], None]) -> None:
         """Have `told` called with what each look for an equal question brought, and its seconds."""
