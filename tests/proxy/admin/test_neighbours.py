@@ -92,6 +92,20 @@ def test_without_redis_a_dashboard_shows_its_own_process_and_says_so(pair, backe
             asking.join()
 
 
+def test_a_redis_that_hangs_holds_up_neither_requests_nor_the_stop(start_proxy, backend, valkey):
+    """It accepts and never answers, in the middle of telling and hearing."""
+    backend.answer(sse(DONE), CHAT)
+    proxy = start_proxy(redis_url=valkey.url)
+    with following(proxy) as follower:
+        heard(follower)
+        valkey.freeze()
+        shown = chat(proxy)
+        assert [row["id"] for row in follower.event("ended")[1]["items"]] == [shown]
+        begun = time.monotonic()
+        assert proxy.stop() == 0
+        assert time.monotonic() - begun < 10
+
+
 def test_no_text_goes_over_redis(pair, backend, valkey):
     """Names and figures alone."""
     backend.answer(sse(DONE), CHAT)
