@@ -1,6 +1,7 @@
 """Ready queries on the history, for the console, the command line and the docs. Pure data.
 
-Each runs unchanged on SQLite and PostgreSQL; a test runs them all.
+Each runs unchanged on SQLite and PostgreSQL; a test runs them all. They look at the newest 10,000 requests,
+so that they cost the same in a long history: with all of a million, some take seconds.
 """
 
 from typing import NamedTuple
@@ -20,7 +21,7 @@ QUERIES: tuple[Ready, ...] = (
         "Which agent lost the most time, and by what?",
         """SELECT agent, cause, count(*) AS requests,
        round(sum(lost_ms) / 1000) AS lost_s, sum(lost_tokens) AS lost_tokens
-FROM requests
+FROM (SELECT * FROM requests ORDER BY id DESC LIMIT 10000) AS recent
 WHERE lost_ms > 0
 GROUP BY agent, cause
 ORDER BY lost_s DESC
@@ -31,7 +32,7 @@ LIMIT 50""",
         "What did each cause cost, in which agent, session and model?",
         """SELECT cause, agent, session, model, count(*) AS requests, sum(lost_tokens) AS lost_tokens,
        round(sum(lost_ms) / 6000) / 10 AS lost_min
-FROM requests
+FROM (SELECT * FROM requests ORDER BY id DESC LIMIT 10000) AS recent
 WHERE lost_ms > 0
 GROUP BY cause, agent, session, model
 ORDER BY lost_min DESC
@@ -43,7 +44,7 @@ LIMIT 50""",
         """SELECT agent, model, count(*) AS requests, round(sum(cost_usd) * 10000) / 10000 AS cost_usd,
        round(sum(savings_usd) * 10000) / 10000 AS savings_usd,
        round(100.0 * sum(cached_tokens) / nullif(sum(prompt_tokens), 0)) AS cached_percent
-FROM requests
+FROM (SELECT * FROM requests ORDER BY id DESC LIMIT 10000) AS recent
 WHERE cost_usd IS NOT NULL
 GROUP BY agent, model
 ORDER BY cost_usd DESC
@@ -65,7 +66,7 @@ LIMIT 50""",
         """SELECT agent, count(*) AS requests, sum(prompt_tokens) AS prompt_tokens,
        sum(cached_tokens) AS cached_tokens,
        round(100.0 * sum(cached_tokens) / nullif(sum(prompt_tokens), 0)) AS reuse_percent
-FROM requests
+FROM (SELECT * FROM requests ORDER BY id DESC LIMIT 10000) AS recent
 WHERE cached_tokens IS NOT NULL
 GROUP BY agent
 ORDER BY prompt_tokens DESC""",
@@ -75,7 +76,7 @@ ORDER BY prompt_tokens DESC""",
         "Where did the engine reuse less than the text allowed?",
         """SELECT received_at, agent, model, predicted_tokens, cached_tokens,
        predicted_tokens - cached_tokens AS missing, cause, id
-FROM requests
+FROM (SELECT * FROM requests ORDER BY id DESC LIMIT 10000) AS recent
 WHERE predicted_tokens > cached_tokens
 ORDER BY missing DESC
 LIMIT 50""",
@@ -84,7 +85,7 @@ LIMIT 50""",
         "hits-by-model",
         "What was seen before, by model?",
         """SELECT model, hit, count(*) AS requests, round(avg(ttft_ms)) AS mean_ttft_ms
-FROM requests
+FROM (SELECT * FROM requests ORDER BY id DESC LIMIT 10000) AS recent
 WHERE kind = 'generation'
 GROUP BY model, hit
 ORDER BY model, requests DESC""",
@@ -95,7 +96,7 @@ ORDER BY model, requests DESC""",
         """SELECT substr(CAST(received_at AS text), 1, 13) AS hour, count(*) AS requests,
        round(100.0 * sum(cached_tokens) / nullif(sum(prompt_tokens), 0)) AS reuse_percent,
        round(sum(lost_ms) / 1000) AS lost_s
-FROM requests
+FROM (SELECT * FROM requests ORDER BY id DESC LIMIT 10000) AS recent
 WHERE kind = 'generation'
 GROUP BY substr(CAST(received_at AS text), 1, 13)
 ORDER BY hour DESC
@@ -106,7 +107,7 @@ LIMIT 168""",
         "Which sessions were the longest?",
         """SELECT session, agent, count(*) AS requests, max(prompt_tokens) AS longest_prompt,
        round(sum(lost_ms) / 1000) AS lost_s
-FROM requests
+FROM (SELECT * FROM requests ORDER BY id DESC LIMIT 10000) AS recent
 WHERE session IS NOT NULL
 GROUP BY session, agent
 ORDER BY requests DESC
@@ -117,7 +118,7 @@ LIMIT 50""",
         "Which system prompts do several sessions share?",
         """SELECT system_hash, count(*) AS requests, count(DISTINCT session) AS sessions,
        count(DISTINCT agent) AS agents
-FROM requests
+FROM (SELECT * FROM requests ORDER BY id DESC LIMIT 10000) AS recent
 WHERE system_hash IS NOT NULL
 GROUP BY system_hash
 HAVING count(DISTINCT session) > 1
@@ -129,7 +130,8 @@ LIMIT 50""",
         "Who took whose place in the engine?",
         """SELECT taker.agent AS taker, lost.agent AS loser, lost.model, count(*) AS times,
        round(sum(lost.lost_ms) / 1000) AS lost_s
-FROM requests AS lost JOIN requests AS taker ON taker.id = lost.evicted_by
+FROM (SELECT * FROM requests ORDER BY id DESC LIMIT 10000) AS lost
+JOIN requests AS taker ON taker.id = lost.evicted_by
 GROUP BY taker.agent, lost.agent, lost.model
 ORDER BY lost_s DESC""",
     ),
@@ -137,7 +139,7 @@ ORDER BY lost_s DESC""",
         "failures",
         "What failed, and how?",
         """SELECT agent, backend, status, http_status, error, count(*) AS requests
-FROM requests
+FROM (SELECT * FROM requests ORDER BY id DESC LIMIT 10000) AS recent
 WHERE status <> 'completed'
 GROUP BY agent, backend, status, http_status, error
 ORDER BY requests DESC
