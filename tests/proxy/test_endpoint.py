@@ -8,8 +8,8 @@ from services.proxy.endpoint import endpoint_of
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/v1/chat/completions", "/api/v0/chat/completions", "/api/tags", "/v1/messages/count_tokens", "/slots",
-     "/lora-adapters", "/v1beta/models", "/robots.txt", "/api/ps"],
+    ["/", "/v1/chat/completions", "/api/v0/chat/completions", "/api/tags", "/v1/messages/count_tokens",
+     "/slots", "/lora-adapters", "/v1beta/models", "/robots.txt", "/api/ps"],
 )  # fmt: skip
 def test_routes_keep_their_names(path: str) -> None:
     """Those that are analysed, and those whose segments are words or versions."""
