@@ -19,6 +19,7 @@ SUFFIX_SLACK = 2  # tokens below the parent's own count that already betray a di
 GRANULES = {"vllm": 16, "openai": 128, "ds4": 2_048}  # tokens a block; BACKENDS: vLLM default, OpenAI, ds4
 LEAST = {"openai": 1_024, "anthropic": 1_024, "ds4": 512}  # tokens below which these keep nothing
 LARGEST_GRANULE = 1_024  # blocks of vLLM's hybrid models
+CUTTING = frozenset({"llama-server", "ollama"})  # reuse a slot by cutting it back to what is common
 PROMPT_ONLY = frozenset({"openai", "anthropic"})  # keep what was sent, not what they generated
 REPLY_CODES = frozenset({"reasoning_dropped_by_client", "tool_args_reserialised", "reply_altered_by_client"})
 LONG_REPLY = 32  # tokens of an answer from which a trimmed blank or a changed word in it is worth naming
@@ -45,7 +46,7 @@ def shortfall(scene: Scene) -> int:
     cached, verdict = scene.cached, scene.verdict
     total = scene.measured.prompt_tokens if scene.measured else None
     settled = scene.parent.settled if scene.parent else None
-    if cached is None or total == 0 or verdict.relation in ("first", "fork"):
+    if cached is None or total == 0 or verdict.relation == "first":
         return 0
     if settled is None or settled.status not in PREFILLED:
         return 0  # it failed, was given up or still runs: nobody knows what the engine kept of it
@@ -82,6 +83,8 @@ def engine_cause(scene: Scene, missing: int) -> Cause | None:
     """The one engine cause that best fits a shortfall nothing else explains."""
     if missing <= 0:
         return None
+    if scene.verdict.relation == "fork":
+        return _granularity(scene, missing) or _cut(scene)
     if any(b.section != "params" and not scene.only_shortens(b) for b in scene.verdict.breakers):
         return _loss("checkpoint_or_window", predicted=expected(scene)[0], cached=scene.cached)
     for code in (_granularity, _rewind, _template):
@@ -89,6 +92,16 @@ def engine_cause(scene: Scene, missing: int) -> Cause | None:
         if found is not None:
             return found
     return _loss("engine_unknown", correlates=correlates(scene))
+
+
+def _cut(scene: Scene) -> Cause | None:
+    """A fork makes a slot's engine go back into what it holds, which those with a window cannot do anywhere.
+
+    Of other engines nobody knows how they share a head between conversations.
+    """
+    if scene.kind not in CUTTING:
+        return None
+    return _loss("checkpoint_or_window", predicted=expected(scene)[0], cached=scene.cached)
 
 
 def correlates(scene: Scene) -> list[str]:

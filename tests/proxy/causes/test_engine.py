@@ -219,3 +219,32 @@ async def test_the_cache_was_switched_off() -> None:
     off = chat(U1, cache_prompt=False), chat(U1, A1, U2, cache_prompt=False)
     assert codes(await last(told(off[0], 500, 0))) == []
     assert codes(await last(told(off[0], 500, 0), told(off[1], 540, 0))) == ["client_disabled_cache"]
+
+
+FORKED = {"role": "user", "content": "something else entirely, please"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "cached", "expected"),
+    [
+        ("llama-server", 0, ["checkpoint_or_window"]),
+        ("llama-server", 280, []),
+        ("mlx_lm", 0, []),
+        (None, 0, []),
+    ],
+)
+async def test_a_fork_that_finds_less_than_the_shared_head(
+    kind: str, cached: int, expected: list[str]
+) -> None:
+    """Nobody came between; one that cuts a slot back may not be able to cut there, of others none knows."""
+    flow = await last(told(chat(U1), 330, 0), told(chat(FORKED), 310, cached), kind=kind)
+    assert flow.verdict is not None
+    assert flow.verdict.relation == "fork"
+    assert codes(flow) == expected
+    assert (flow.lost_tokens or 0) >= (250 if expected else 0)
+
+
+async def test_a_fork_whose_head_another_request_overwrote() -> None:
+    steps = told(chat(U1), 330, 0), (TITLE, {"tokens": (20, 0)}), told(chat(FORKED), 310, 0)
+    flow = await last(*steps)
+    assert (codes(flow), flow.causes[0].detail["kind"]) == (["evicted_by"], "side_request")
