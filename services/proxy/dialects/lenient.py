@@ -22,11 +22,13 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 def decode_answer(decoder: msgspec.json.Decoder[T], data: bytes, *, halves: bool = False) -> T:
     """As `cut.decode`; members of a foreign type are left out. Raises `UnparsedError`."""
     try:
+        return decoder.decode(data)
+    except msgspec.ValidationError as error:
+        refused = error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return decode(decoder, data, halves=halves)
-    except UnparsedError as error:
-        refused = error.__cause__
-        if not isinstance(refused, msgspec.ValidationError) or len(data) > MOST_BYTES:
-            raise
+    if len(data) > MOST_BYTES:
+        raise UnparsedError("not the JSON of this route") from refused
     value = msgspec.json.decode(data)
     for _ in range(MOST_MEMBERS):
         _leave_out(value, refused)
