@@ -48,9 +48,10 @@ class Courier:
         self._thread.start()
 
     def wake(self) -> None:
-        """Rows were put."""
-        self._some.set()
-        if self._buffer.batch_ready:
+        """Rows were put. An event that is set is left alone: setting it again takes its lock and wakes nobody."""
+        if not self._some.is_set():
+            self._some.set()
+        if self._buffer.batch_ready and not self._full.is_set():
             self._full.set()
 
     def stop(self, timeout_s: float) -> bool:
