@@ -5,6 +5,7 @@ once by its kind and place, without its text, which may quote a prompt.
 """
 
 import asyncio
+import contextlib
 import logging
 
 from services.proxy.context import Context
@@ -28,7 +29,7 @@ RESUMED_BYTES = 2 << 20
 async def understand(flow: Flow, body: bytes, ctx: Context) -> None:
     """Read, identify, place: fills the flow as far as the body allows."""
     try:
-        await ctx.turns.take()
+        await _turn(flow, body, ctx)
         if flow.identity is None:
             await recognise(flow, body, ctx)
         if flow.prompt is None:
@@ -37,6 +38,17 @@ async def understand(flow: Flow, body: bytes, ctx: Context) -> None:
         foresee(flow, ctx)
     except Exception as error:  # noqa: BLE001 see above
         report("reading a request", error)
+
+
+async def _turn(flow: Flow, body: bytes, ctx: Context) -> None:
+    """Wait for one's turn; the row of a client that left meanwhile still says what was asked."""
+    try:
+        await ctx.turns.take()
+    except asyncio.CancelledError:
+        if flow.identity is None and len(body) <= INLINE_BYTES:
+            with contextlib.suppress(Exception):
+                await recognise(flow, body, ctx)
+        raise
 
 
 async def recognise(flow: Flow, body: bytes, ctx: Context) -> None:
