@@ -37,6 +37,8 @@ NO_ALIASES = (
     "No aliases are learned. Set METALANCHOR_RESPONSE_CACHE=semantic, METALANCHOR_ALIASES_URL and "
     "METALANCHOR_ALIASES_MODEL, and start the proxy anew."
 )
+UNKNOWN = "There is no request and no entry of that id or key, or it is gone."
+CURSOR_DIGITS = 17
 FIELDS = Selector.__struct_fields__
 
 AliasId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{20}$")]
@@ -109,7 +111,7 @@ def routes(ctx: Parts, history: History) -> Router:
 
     @post("/aliases/revoke", status_code=200, summary="Drop learned aliases")
     async def revoke(data: Revoked) -> dict[str, Any]:
-        return {"revoked": await present(_aliases(ctx).revoke(data.ids))}
+        return {"revoked": await revoked(ctx, data.ids)}
 
     handlers = [stats, entries, explain, invalidate, aliases, revoke]
     return Router("/cache", route_handlers=handlers, tags=["cache"])
@@ -171,7 +173,7 @@ async def explained(ctx: Parts, history: History, asked: Asked) -> dict[str, Any
         missed.explain(ctx, history, asked.about, model=asked.model, namespace=asked.namespace)
     )
     if found is None:
-        raise NotFoundException("There is no request and no entry of that id or key, or it is gone.")
+        raise NotFoundException(UNKNOWN)
     return found
 
 
@@ -183,6 +185,11 @@ async def invalidated(ctx: Parts, asked: Invalidation) -> dict[str, Any]:
     except ValueError as error:
         raise ClientException(str(error)) from None
     return msgspec.structs.asdict(dropped)
+
+
+async def revoked(ctx: Parts, ids: list[str]) -> int:
+    """Drop aliases; how many there were."""
+    return await present(_aliases(ctx).revoke(ids))
 
 
 async def aliases_of(ctx: Parts) -> list[dict[str, Any]]:
@@ -198,8 +205,18 @@ async def aliases_of(ctx: Parts) -> list[dict[str, Any]]:
     ]
 
 
+def learns(ctx: Parts) -> bool:
+    """Whether aliases are learned."""
+    return ctx.answers is not None and getattr(ctx.answers.matcher, "aliases", None) is not None
+
+
+def is_cursor(text: str | None) -> bool:
+    """Whether a text may be where a page begins."""
+    return text is not None and text.isascii() and text.isdecimal() and len(text) <= CURSOR_DIGITS
+
+
 def _aliases(ctx: Parts) -> Any:
-    aliases = getattr(opened(ctx).matcher, "aliases", None)
-    if aliases is None:
+    cache = opened(ctx)
+    if not learns(ctx):
         raise HTTPException(status_code=409, detail=NO_ALIASES)
-    return aliases
+    return cache.matcher.aliases  # type: ignore[union-attr]

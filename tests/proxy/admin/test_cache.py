@@ -148,11 +148,13 @@ def test_what_is_not_there_is_not_explained(caching: Caching) -> None:
 
 def test_explain_says_which_rule_refused_each_neighbour(semantic: Caching) -> None:
     """Nearest first; another version is a number, an opposite an opposite, another spelling the same."""
-    for text in ("How do I install Python 3.11?", "How do I uninstall Python 3.12?"):
-        stored(semantic, text)
+    texts = ("How do I install Python 3.11?", "How do I uninstall Python 3.12?")
     question = {"about": "How do I install Python 3.12?", "model": semantic.model}
 
     def both() -> Any:
+        """A busy machine may not get to one of them, so they are asked again."""
+        for text in texts:
+            semantic.ask(chat(text), control="no-cache")
         found = post(semantic.proxy, "/explain", question)
         return found if len(found["neighbours"]) == 2 else None
 

@@ -7,7 +7,7 @@ from litestar.exceptions import HTTPException
 
 from services.proxy.admin.errors import HistoryUnavailable
 from services.proxy.admin.history import History
-from services.proxy.admin.pages import console, gate, health, lineages, now, one, trends
+from services.proxy.admin.pages import cache, console, gate, health, lineages, now, one, trends
 from services.proxy.admin.pages.site import Site
 from services.proxy.admin.parts import Parts
 
@@ -31,6 +31,7 @@ def routes(ctx: Parts, history: History, site: Site) -> Router:
             *one.routes(ctx, history, site),
             *lineages.routes(ctx, history, site),
             *trends.routes(history, site),
+            *cache.routes(ctx, history, site),
             *console.routes(history, site),
             *health.routes(ctx, history, site),
             *gate.routes(site),

@@ -34,6 +34,7 @@ PAGES = (
     ("", "Now"),
     ("lineages", "Conversations"),
     ("trends", "Trends"),
+    ("cache", "Cache"),
     ("sql", "SQL"),
     ("health", "Health"),
 )

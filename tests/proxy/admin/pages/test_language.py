@@ -8,8 +8,9 @@ import pytest
 
 from services.history.ready import QUERIES
 from services.proxy.admin.metrics import CAUSES, HITS
-from services.proxy.admin.pages import meanings, now, sentence, site, trends
+from services.proxy.admin.pages import cache, meanings, now, sentence, site, trends
 from services.proxy.admin.pages.language import choose, load
+from services.proxy.answers import reasons
 from services.proxy.settling.advice import ADVICE
 from services.record import STATUSES
 
@@ -17,6 +18,7 @@ ADMIN = Path(site.__file__).parent.parent
 TABLES = (
     meanings.HITS, meanings.STATUSES, meanings.RELATIONS, meanings.STATES, meanings.PHASES,
     meanings.SEVERITIES, meanings.CHUNKS, meanings.CHUNK_STATES, meanings.HEALTH, meanings.OVERALL,
+    reasons.VERDICTS, reasons.BYPASSES, reasons.RULES, cache.CHOICES,
 )  # fmt: skip
 NO_TEXT = {"engine_unknown", "cause"}  # codes that stand inside a call of `say`
 
@@ -46,7 +48,7 @@ def said_from_tables() -> set[str]:
     found |= {text for meaning in meanings.CAUSES.values() for text in meaning}
     found |= {advice.text for advice in ADVICE} | {query.title for query in QUERIES}
     found |= {name for _, name in site.PAGES} | {name for _, name in sentence.SPANS}
-    found |= {name for _, _, name in trends.SPANS.values()} | {*now.SAID, *trends.SAID}
+    found |= {name for _, _, name in trends.SPANS.values()} | {*now.SAID, *trends.SAID, *cache.SAID}
     return found | {role for role in meanings.ROLES.values() if role}
 
 

@@ -9,7 +9,7 @@ from tests.support.admin import Office
 
 pytestmark = pytest.mark.process
 
-PAGES = ["/", "/lineages", "/trends", "/sql", "/health", "/schema"]
+PAGES = ["/", "/lineages", "/trends", "/cache", "/sql", "/health", "/schema"]
 
 
 def text(office: Office, path: str) -> str:
