@@ -19,6 +19,7 @@ class Decoding:
 
     def __init__(self, encoding: str) -> None:
         self.encoding = encoding.strip().lower()
+        self.plain = self.encoding in ("", "identity")
         self._inflate: zlib._Decompress | None = None
         self._start = b""
         self._total = 0
@@ -28,7 +29,7 @@ class Decoding:
 
     def decode(self, data: bytes) -> bytes:
         """The plain bytes behind these; may be empty."""
-        if self.encoding in ("", "identity"):
+        if self.plain:
             return data
         try:
             plain = self._step(data)

@@ -68,7 +68,10 @@ class OpenAIReader:
         if name == b"error":
             self.outcome.error = error_code(data)
             return False
-        answer = decode_answer(_decoder, data, halves=True)
+        try:  # two calls less an event of a stream
+            answer = _decoder.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            answer = decode_answer(_decoder, data, halves=True)
         spoke = False
         for choice in answer.choices or ():
             if choice.finish_reason:
@@ -78,7 +81,8 @@ class OpenAIReader:
             elif choice.text:
                 spoke = True
                 self.keep_text(choice.text, choice.index)
-        self._report(answer)
+        if answer.usage or answer.timings or answer.stats or answer.prompt_progress or answer.error:
+            self._report(answer)
         return spoke
 
     def whole(self, data: bytes) -> None:

@@ -51,6 +51,7 @@ class AnswerTap:
         self._held: list[bytes] = []
         self._size = 0
         self._tail = b""
+        self._gathering = False
         self._closed = False
         self._decoding: Decoding | None = None
         try:
@@ -60,6 +61,10 @@ class AnswerTap:
 
     def feed(self, data: bytes, now: float) -> None:
         """Take the next raw body bytes, received at `now`."""
+        if self._gathering and self._size <= GATHER:
+            self._held.append(data)
+            self._size += len(data)
+            return
         if self._decoding is None:
             return
         try:
@@ -82,6 +87,7 @@ class AnswerTap:
 
     def _give_up(self, reason: str) -> None:
         self._decoding = None
+        self._gathering = False
         self._held = []
         self.outcome.unparsed = reason
 
@@ -95,6 +101,8 @@ class AnswerTap:
         if self._split is not None:
             if self.outcome.first_token_at is None or self._size > GATHER:
                 self._drain(now)
+                plain = self._decoding is not None and self._decoding.plain
+                self._gathering = plain and self.outcome.first_token_at is not None
         elif self._size > MAX_WHOLE:
             self._tail = (self._tail + b"".join(self._held))[-TAIL:]
             self._held = []
