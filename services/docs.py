@@ -16,7 +16,7 @@ import click
 from services.cli import COMMANDS, cli
 from services.cli.agents import AGENTS, text_for
 from services.history.ready import QUERIES
-from services.proxy.admin import counters
+from services.proxy.admin import counters, hoard
 from services.proxy.admin.metrics import Metrics, outbox_families, state_families
 from services.settings import FILE_ONLY, HELP, PREFIX, Settings
 
@@ -53,8 +53,8 @@ REQUEST_HEADERS = {
     "Tenant": "Narrows who shares hits, where tenants are used.",
     "Namespace": "Keeps cached answers apart, as `namespace=` of the next one.",
     "Cache-Control": (
-        "What is asked of the response cache: `no-cache`, `no-store`, `only-if-cached`, `ttl=S`, `namespace=N`, "
-        "`tag=T`, `warm` (store the answer, count nothing)."
+        "What is asked of the response cache: `no-cache`, `no-store`, `only-if-cached`, `ttl=S`, "
+        "`namespace=N`, `tag=T`, `warm` (store the answer, count nothing)."
     ),
 }
 
@@ -120,7 +120,7 @@ def metrics_table() -> str:
     """Every metric family with its type, labels and help text."""
     metrics = Metrics()
     metrics.attach(lambda: [*outbox_families(_Everything()), *state_families(_Everything())])
-    metrics.attach(lambda: counters.families((), None))
+    metrics.attach(lambda: [*counters.families((), None), *hoard.families(None, {})])
     rows = []
     for family in sorted(metrics.registry.collect(), key=lambda found: found.name):
         if family.name.startswith("metalanchor_process_"):

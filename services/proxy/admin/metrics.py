@@ -15,7 +15,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from services.proxy.answers import reasons
 from services.record import STATUSES, Record
+from services.semantic.base import Match
 
 CONTENT_TYPE = "text/plain; version=0.0.4"
 KINDS = frozenset({"generation", "embedding", "management", "other"})
@@ -31,12 +33,16 @@ CAUSES = frozenset({
     "tool_turn_rerender_suspected", "engine_no_rewind_suspected", "engine_granularity",
     "checkpoint_or_window", "engine_unknown",
 })  # fmt: skip
+VERDICTS = frozenset({*reasons.VERDICTS, "bypass"})
+REASONS = frozenset(reasons.BYPASSES)
 _STATUSES = frozenset(STATUSES)
 
 # From a warm turn of a small model to a cold 100k-token prompt on a laptop.
 TTFT_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 # Around the figure to hold: 0.3 ms for a small request, 3 ms for a large one.
 OVERHEAD_S = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25)
+# An embedding takes 20 ms, 100 ms on a busy core; a quarter of a second is the limit.
+LOOKUP_S = (0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
 REUSE = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
@@ -51,11 +57,22 @@ COUNTERS: dict[str, tuple[str, Labels]] = {
     "causes": ("Requests by the first cause of lost reuse.", ("cause",)),
     "lost_tokens": ("Tokens prefilled again, by first cause.", ("cause",)),
     "lost_seconds": ("Prefill time lost, by first cause.", ("cause",)),
+    "response_cache": (
+        "Generations by what the response cache said of them, and why it did not ask or look by meaning.",
+        ("verdict", "reason"),
+    ),
+    "saved_tokens": ("Tokens of the answers that the response cache gave instead of the backend.", ()),
+    "saved_seconds": ("Time that the backend had taken for these answers.", ()),
+    "semantic_lookups": (
+        "Looks for an equal question: match, alias (learned), none; failures are apart.",
+        ("outcome",),
+    ),
 }
 HISTOGRAMS: dict[str, tuple[str, Labels, tuple[float, ...]]] = {
     "ttft_seconds": ("Time to first token, by predicted hit.", ("hit",), TTFT_S),
     "overhead_seconds": ("Time the proxy itself added.", (), OVERHEAD_S),
     "reuse_ratio": ("Share of the prompt reused, predicted and measured.", ("side",), REUSE),
+    "semantic_lookup_seconds": ("Time of a look for an equal question, embedding included.", (), LOOKUP_S),
 }
 
 
@@ -82,11 +99,19 @@ class Metrics(Collector):
         if record.ttft_ms is not None:
             self._see("ttft_seconds", (hit,), record.ttft_ms / 1e3)
         self._observe_reuse(record)
+        if record.response_cache is not None:
+            self._observe_cache(record.response_cache, record)
         if record.cause is not None:
             cause = (_of(record.cause, CAUSES),)
             self._add("causes", cause, 1)
             self._add("lost_tokens", cause, record.lost_tokens or 0)
             self._add("lost_seconds", cause, (record.lost_ms or 0.0) / 1e3)
+
+    def looked(self, match: Match | None, seconds: float) -> None:
+        """Count a look for an equal question."""
+        outcome = "none" if match is None else "alias" if match.alias is not None else "match"
+        self._add("semantic_lookups", (outcome,), 1)
+        self._see("semantic_lookup_seconds", (), seconds)
 
     def attach(self, read: Callable[[], Iterable[Family]]) -> None:
         """Have `read` called for further families at each scrape."""
@@ -126,6 +151,13 @@ class Metrics(Collector):
             self._add("tokens", ("cached",), record.cached_tokens)
             if record.prompt_tokens:
                 self._see("reuse_ratio", ("measured",), record.cached_tokens / record.prompt_tokens)
+
+    def _observe_cache(self, told: str, record: Record) -> None:
+        verdict, _, reason = told.partition(":")
+        labels = (_of(verdict, VERDICTS), _of(reason, REASONS) if reason else "")
+        self._add("response_cache", labels, 1)
+        self._add("saved_tokens", (), record.saved_tokens or 0)
+        self._add("saved_seconds", (), (record.saved_ms or 0.0) / 1e3)
 
     def _add(self, name: str, labels: Labels, amount: float) -> None:
         counts = self._counts[name]

@@ -216,3 +216,40 @@ def test_strangers_may_not_touch_it(caching: Caching) -> None:
     headers = [("Content-Type", "application/json"), ("Origin", "http://evil.example")]
     assert caching.proxy.request("POST", f"{API}/invalidate", body, headers).status == 403
     assert caching.verdicts(chat("Still here?")) == ["hit"]
+
+
+def sample(parts: Caching, name: str) -> float:
+    """One sample of the metrics, 0 where there is none."""
+    text = parts.proxy.request("GET", "/metalanchor/metrics").body.decode()
+    found = [line for line in text.splitlines() if line.startswith(f"metalanchor_{name} ")]
+    return float(found[0].split()[-1]) if found else 0.0
+
+
+HIT = 'response_cache_total{reason="",verdict="hit"}'
+NO_CACHE = 'response_cache_total{reason="no-cache",verdict="bypass"}'
+
+
+def test_metrics_count_what_the_cache_said(caching: Caching) -> None:
+    """Per process by verdict and reason; what Redis holds, for all of them."""
+    names = (HIT, NO_CACHE, "saved_tokens_total", "response_cache_stored_total")
+    before = [sample(caching, name) for name in names]
+    stored(caching, "Who was Volta?")
+    caching.verdicts(chat("Who was Volta?"))
+    caching.verdicts(chat("Who was Volta?"), control="no-cache")
+    grown = [1, 1, 25, 2]
+    assert wait_for(
+        lambda: (
+            [sample(caching, name) for name in names] == [a + b for a, b in zip(before, grown, strict=True)]
+        )
+    )
+    assert sample(caching, "response_cache_entries") >= 1
+    assert 0 < sample(caching, "response_cache_bytes") <= sample(caching, "response_cache_max_bytes")
+
+
+def test_metrics_count_looks_for_equal_questions(semantic: Caching) -> None:
+    """By outcome, with their time."""
+    name, count = 'semantic_lookups_total{outcome="none"}', "semantic_lookup_seconds_count"
+    before = sample(semantic, name), sample(semantic, count)
+    semantic.verdicts(chat("Who wrote the Odyssey?"))
+    after = sample(semantic, name), sample(semantic, count)
+    assert after == (before[0] + 1, before[1] + 1)
