@@ -120,6 +120,8 @@ _SPELLED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
 )  # fmt: skip
 _ASKING = "如何|怎么|怎样|怎么样|为什么|为何|为啥|什么|啥|哪里|哪儿|几|多少|何时|什么时候|吗|能|会|可以|是否"
 _OF_ASKING = re.compile(rf"^(?:{_ASKING})[和与跟](?:{_ASKING})")
+# With these, who does it and whom it is done to are told apart by "把" alone.
+_DONE_TO = re.compile(r"[给打骂杀吃送骗赶借卖教带叫]")
 _REPAIR = re.compile(r"^修(?![理改复剪正建炼行订饰补图车])")
 _CHOOSE = re.compile(r"^(?:选(?![择举修拔手项购中课])|挑(?![选战]))")
 _YES_NO = re.compile(r"(?:吗|(?<![什怎多那这])么|嘛|没有|与否)$")
@@ -241,7 +243,7 @@ def _how(before: str, after: str) -> str:
         before = ""
     after = _REPAIR.sub("修理", _CHOOSE.sub("选择", after))
     if not before:
-        return re.sub(r"^[把将](?=..)", "", after)
+        return after if _DONE_TO.search(after) else re.sub(r"^[把将](?=..)", "", after)
     if before.endswith(_PERSONS):
         return f"{before}|{after}"
     if {after, after.removesuffix("好")} & _VERBS and not _PLACED.match(before) and not _LOCAL.search(before):
