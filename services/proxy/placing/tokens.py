@@ -85,9 +85,9 @@ COLD = (0.0, 0.0, ASCII_RATIO, WIDE_RATIO, ASCII_RATIO)
 
 
 class Fit:
-    """The weights of one model, and how sure they are."""
+    """The weights of one model, and how sure they are; and the share of its answers it was seen to keep."""
 
-    __slots__ = ("_limits", "cover", "error", "samples", "weights")
+    __slots__ = ("_limits", "cover", "error", "reply", "samples", "weights")
 
     def __init__(self, told: Template | None = None) -> None:
         self.weights = list(COLD)
@@ -98,6 +98,7 @@ class Fit:
         self._limits = spread
         self.cover = [[a * a if i == j else 0.0 for j, _ in enumerate(spread)] for i, a in enumerate(spread)]
         self.error: float | None = None
+        self.reply = 0.0
         self.samples = 0
 
     def tokens(self, row: tuple[float, ...]) -> float:
@@ -181,6 +182,17 @@ class Estimator:
         if len(self._fits) > MODELS:
             self._fits.popitem(last=False)
 
+    def learn_reply(self, model_key: str, share: float) -> None:
+        """Take in what share of a repeated answer was found again; the last few count."""
+        fit = self._fits.get(model_key)
+        if fit is not None:
+            fit.reply += (share - fit.reply) / 2
+
+    def reply_share(self, model_key: str) -> float:
+        """What share of its answers a model keeps; 0 before it was seen to."""
+        fit = self._fits.get(model_key)
+        return fit.reply if fit else 0.0
+
     def error(self, model_key: str) -> float | None:
         """Mean relative error of recent estimates, before each was learnt from; None before the first."""
         fit = self._fits.get(model_key)
@@ -195,6 +207,7 @@ class Estimator:
                 "tools_tokens_per_byte": round(fit.weights[4], 4),
                 "tokens_per_turn": round(fit.weights[1], 2),
                 "tokens_per_prompt": round(fit.weights[0], 2),
+                "answer_kept": round(fit.reply, 2),
                 "error": None if fit.error is None else round(fit.error, 4),
                 "samples": fit.samples,
             }

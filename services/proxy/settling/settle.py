@@ -18,6 +18,7 @@ from services.proxy.settling.billing import Billing
 from services.proxy.settling.endings import Endings
 from services.proxy.settling.explain import Explanations
 from services.proxy.settling.loss import lost_ms, lost_tokens, model_of, speed_key
+from services.proxy.settling.replayed import expect_reply, learn_reply
 from services.proxy.settling.replies import reply_digests
 from services.proxy.settling.row import headline, record_of
 from services.proxy.settling.speed import MIN_TOKENS, Speeds
@@ -53,6 +54,7 @@ def foresee(flow: Flow, ctx: Knowledge) -> None:
     scene = scene_of(flow, ctx.texts)
     if scene is not None:
         flow.causes = foreseen(scene, flow, ctx.key)
+        expect_reply(scene, flow, ctx.estimator)
 
 
 def settle(flow: Flow, ctx: Knowledge) -> None:
@@ -151,6 +153,8 @@ def _learn(flow: Flow, ctx: Knowledge) -> None:
     if measured.prompt_tokens and not measured.uncached_only and not cut:
         told = flow.backend.facts.get("template")
         ctx.estimator.learn(model_of(flow), prompt, measured.prompt_tokens, told)
+        if (scene := scene_of(flow, ctx.texts)) is not None:
+            learn_reply(scene, flow, ctx.estimator)
     milliseconds = _prefill_ms(flow)
     if milliseconds is None or _shared_engine(flow):
         return

@@ -25,6 +25,38 @@ async def test_a_warm_append_has_no_cause_and_no_price() -> None:
     assert (codes(flow), flow.lost_tokens, flow.lost_ms) == ([], None, None)
 
 
+@pytest.mark.parametrize(
+    ("kind", "altered", "keeps", "counted"),
+    [("ollama", False, True, True), ("ollama", True, True, False), ("ollama", False, False, False),
+     ("anthropic", False, True, False)],
+)  # fmt: skip
+async def test_an_answer_is_expected_where_the_model_was_seen_to_keep_answers(
+    kind: str, altered: bool, keeps: bool, counted: bool
+) -> None:
+    """And the client repeats it as it was relayed; nothing of it is expected before, nor of a cloud."""
+    pipeline, said = Pipeline(kind, version="0.33.3"), "A long answer. " * 100
+    size, reply = 620, 375
+    messages, total = [U1], size
+
+    async def turn(cached: int) -> Any:
+        message = {"role": "assistant", "content": said}
+        usage = {"prompt_tokens": total, "completion_tokens": reply}
+        told = {**usage, "prompt_tokens_details": {"cached_tokens": cached}}
+        answer = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": told}
+        return await pipeline.send(chat(*messages), answer=answer)
+
+    await turn(0)
+    for number in range(5):
+        before, last = total, number == 4
+        text = said.upper() if last and altered else said
+        messages, total = [*messages, {"role": "assistant", "content": text}, U2], total + reply + 10
+        flow = await turn(before + reply if keeps else before)
+        if number == 0:
+            assert flow.verdict.predicted_reuse == pytest.approx(size / total, abs=0.05)
+    found = before + (reply if counted else 0)
+    assert flow.verdict.predicted_reuse == pytest.approx(found / total, abs=0.05)
+
+
 async def test_a_break_costs_what_stood_behind_it() -> None:
     pipeline = Pipeline(engine=Engine())
     await pipeline.send(chat(U1, system="Time 10:41\n" + RULES))
