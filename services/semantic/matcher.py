@@ -53,7 +53,7 @@ class SemanticMatcher:
         self._learner: Learner | None = None
         self._used = time.monotonic()
         self._up = False
-        self._sequence = 0
+        self._sequence = self._stored = 0
         self._counts: Counter[str] = Counter()
         self._adding: asyncio.Queue[tuple[Question, str, float]] = asyncio.Queue(WAITING)
         self._tasks: list[asyncio.Task[None]] = []
@@ -120,11 +120,11 @@ class SemanticMatcher:
             await self._entries.close()
 
     def status(self) -> dict[str, Any]:
-        """Embedding source, vector store, entries of the matrix, and failures by kind."""
+        """Embedding source, vector store, questions held, and failures by kind."""
         store = "redis" if self._entries.has_vector_sets else "matrix"
         return {
             "embeddings": self._embedder.name, "vectors": store, "up": self._up,
-            "entries": self._sequence if self._matrix is None else len(self._matrix),
+            "entries": self._stored if self._matrix is None else len(self._matrix),
             "failures": dict(self._counts),
         }  # fmt: skip
 
@@ -243,10 +243,10 @@ class SemanticMatcher:
             await asyncio.sleep(pause)
 
     async def _catch_up(self) -> None:
-        latest = await self._entries.sequence()
         if self._entries.has_vector_sets:
-            self._sequence, self._matrix = latest, None
+            self._stored, self._matrix = await self._entries.count(), None
             return
+        latest = await self._entries.sequence()
         if self._matrix is None or latest < self._sequence:  # at first, and after Redis was emptied
             from services.semantic.matrix import Matrix  # noqa: PLC0415 - numpy, only where it is needed
 
