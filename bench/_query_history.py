@@ -14,6 +14,7 @@ from sqlalchemy import Connection, text
 
 from services.history.engine import open_engine
 from services.history.migrate import upgrade
+from services.history.rollups import HOUR, mark_hours
 from services.history.tables import requests
 from services.ids import new_id
 from services.logger.rolling import roll_step
@@ -53,6 +54,8 @@ def fill(url: str, rows: int) -> None:
     with engine.begin() as connection:
         for copy in range(1, copies):
             _copy(connection, made[0].received_at, copy, copy * span)
+    with engine.begin() as connection:
+        mark_hours(connection, range((end - DAYS * DAY_MS) // 3_600_000 * HOUR, end // 1_000 + 1, HOUR))
     began, steps = time.perf_counter(), 0
     while roll_step(engine, time.time()):
         steps += 1

@@ -23,7 +23,8 @@ CLASSES = 128
 # The start of a row's hour in epoch seconds.
 SQLITE_HOUR = "CAST(strftime('%s', substr({row}.received_at, 1, 13) || ':00:00') AS INTEGER)"
 POSTGRES_HOUR = "floor(extract(epoch FROM received_at) / 3600)::bigint * 3600"
-SQLITE_EVENTS = {"INSERT": ("NEW",), "UPDATE": ("OLD", "NEW"), "DELETE": ("OLD",)}
+# Not on INSERT: a trigger once a row is dear; who adds rows marks their hours (services.history.rollups).
+SQLITE_EVENTS = {"UPDATE": ("OLD", "NEW"), "DELETE": ("OLD",)}
 POSTGRES_EVENTS = {
     "INSERT": "NEW TABLE AS changed",
     "UPDATE": "OLD TABLE AS removed NEW TABLE AS changed",

@@ -1,14 +1,16 @@
 """Sums of the history by hour, six hours and day, so that a report of a month need not read a million rows.
 
-It owns the tables, and the rule by which they stay true: triggers mark an hour as due whenever a row in it is
-added, changed or removed, in the same transaction; the worker computes a due hour anew from its rows
-(`services.logger.rolling`); and readers take what is due, or not whole, from the rows themselves
-(`services.history.cover`). So an answer never depends on how far the worker is, and nothing is counted twice.
+It owns the tables, and the rule by which they stay true: an hour is marked as due whenever a row in it is
+added, changed or removed, in the same transaction, by triggers and, on SQLite, by whoever adds rows; the
+worker computes a due hour anew from its rows (`services.logger.rolling`); and readers take what is due, or
+not whole, from the rows themselves (`services.history.cover`). So an answer never depends on how far the
+worker is, and nothing is counted twice.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Column, Double, Index, Integer, String, Table, text
+from sqlalchemy import BigInteger, Column, Connection, Double, Index, Integer, String, Table, text
 
 from services.history import scale
 from services.history.tables import UtcTime, metadata
@@ -134,3 +136,19 @@ rollups_due = Table(
     Column("start_s", BigInteger, nullable=False),
 )
 Index("ix_rollups_due_span_start", rollups_due.c.span_s, rollups_due.c.start_s)
+
+_MARK = text(
+    "INSERT INTO rollups_due (span_s, start_s) SELECT :span, :start WHERE NOT EXISTS"
+    " (SELECT 1 FROM rollups_due WHERE span_s = :span AND start_s = :start)"
+)
+
+
+def mark_hours(connection: Connection, starts: Iterable[int]) -> None:
+    """Mark hours (epoch seconds) as due on SQLite, for the transaction that adds rows to them.
+
+    There a trigger on inserts would run once a row and take two fifths of the worker's speed (10 against 17
+    ms of processor time for 200 rows); PostgreSQL's runs once a statement.
+    """
+    marks = [{"span": HOUR, "start": start} for start in starts]
+    if marks:
+        connection.execute(_MARK, marks)

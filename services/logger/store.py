@@ -20,6 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from services.bodies import Bodies
 from services.history.bodies import bodies
+from services.history.rollups import HOUR, mark_hours
 from services.history.tables import requests, text_of, time_of
 from services.record import Record
 
@@ -143,6 +144,8 @@ class Store:
             rows = [row_of(record, postgres=self._postgres) for record in records]
             with self._engine.begin() as connection:
                 count = self._write(connection, rows)
+                if not self._postgres:
+                    mark_hours(connection, {record.received_at // 3_600_000 * HOUR for record in records})
         except (SQLAlchemyError, self._errors, ValueError, TypeError, OverflowError) as error:
             raise self._told(error) from None
         saved.stored += count
@@ -180,7 +183,12 @@ def row_of(record: Record, *, postgres: bool) -> tuple[Any, ...]:
 
 def _insert(connection: Connection, rows: list[tuple[Any, ...]]) -> int:
     # One prepared statement a transaction, run once a row: no limit on variables, no statement text to build.
-    return connection.exec_driver_sql(_INSERT, rows).rowcount
+    count = connection.exec_driver_sql(_INSERT, rows).rowcount
+    if count < len(rows):
+        # Rarely: some were there before. That it may update makes the statement twice as dear, as a trigger
+        # watches updates; so it is asked for apart.
+        count += connection.exec_driver_sql(_REPLACE, rows).rowcount
+    return count
 
 
 def _copy(connection: Connection, rows: list[tuple[Any, ...]]) -> int:
@@ -200,7 +208,9 @@ _once = (
     f" WHERE {requests.name}.status = '{LOST}' AND excluded.status <> '{LOST}'"
 )
 # Names of our own table and columns; values are bound.
-_INSERT = f"INSERT INTO {requests.name} ({_names}) VALUES ({', '.join('?' * len(COLUMNS))}) {_once}"  # noqa: S608
+_ADD = f"INSERT INTO {requests.name} ({_names}) VALUES ({', '.join('?' * len(COLUMNS))})"  # noqa: S608
+_INSERT = f"{_ADD} ON CONFLICT (id) DO NOTHING"
+_REPLACE = f"{_ADD} {_once}"
 _STAGE = f"CREATE TEMPORARY TABLE IF NOT EXISTS staged (LIKE {requests.name}) ON COMMIT DELETE ROWS"
 _COPY = f"COPY staged ({_names}) FROM STDIN"
 _MERGE = f"INSERT INTO {requests.name} ({_names}) SELECT {_names} FROM staged {_once}"  # noqa: S608
