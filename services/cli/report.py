@@ -4,11 +4,12 @@ from typing import Any
 
 import click
 
+from services.cli import client
 from services.cli.history import reading
 from services.cli.output import as_json, print_json, print_table
 from services.cli.times import Moment
 from services.costs.prices import load_prices
-from services.settings import load
+from services.settings import Settings, load
 
 GROUPS = ("agent", "session", "model", "cause", "hit", "hour")
 
@@ -32,15 +33,26 @@ def report(*, by: str | None, everything: bool, form: str | None, as_json: bool,
         filters["kind"] = "generation"
     with reading(settings) as connection:
         from services.history.queries import Filters  # noqa: PLC0415 - SQLAlchemy is slow to import
-        from services.report.document import document  # noqa: PLC0415
+        from services.report.document import asks_for_words, document, put_words  # noqa: PLC0415
 
         found = document(connection, Filters(**filters), by, load_prices(settings.prices))
+    if asks_for_words(found):
+        put_words(found, _words(settings))
     if as_json:
         print_json(found)
     elif form:
         click.echo(_written(found, form), nl=False)
     else:
         _show(found)
+
+
+def _words(settings: Settings) -> dict[str, str]:
+    """The questions that a running proxy's cache knows, by the requests that were answered."""
+    try:
+        page = client.get(settings, "/api/cache/entries?limit=1000")
+    except click.ClickException:  # no proxy, or no cache: the report does without words
+        return {}
+    return {entry["original"]: entry["question"] for entry in page["items"]}
 
 
 def _written(found: dict[str, Any], form: str) -> str:

@@ -3,6 +3,7 @@
 It owns no state; the database computes. The shape is that of ``/metalanchor/api/report``.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +11,8 @@ from sqlalchemy import Connection
 
 from services.costs.prices import Prices, load_prices
 from services.history import repeats, reports
+from services.history.homogeneity import homogeneity
+from services.history.live_data import live_data
 from services.history.queries import Filters
 from services.history.spending import spending
 
@@ -53,7 +56,20 @@ def document(
         "shared_tools": _shared(connection, filters, "tools_hash"),
         "repeated_tool_calls": repeats.repeated_calls(connection, filters),
         "moved_chunks": repeats.moved_chunks(connection, filters),
+        "live_data": live_data(connection, filters),
+        "homogeneity": homogeneity(connection, filters),
     }
+
+
+def asks_for_words(report: dict[str, Any]) -> bool:
+    """Whether a report names questions whose words the live cache may know."""
+    return bool(report["homogeneity"] and report["homogeneity"]["few"])
+
+
+def put_words(report: dict[str, Any], questions: Mapping[str, str]) -> None:
+    """Say the questions that a report names, by the requests that were answered; the history has none."""
+    for item in (report["homogeneity"] or {"few": []})["few"]:
+        item["question"] = questions.get(item["request"])
 
 
 def _shared(connection: Connection, filters: Filters, name: str) -> list[dict[str, Any]]:

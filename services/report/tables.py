@@ -19,6 +19,8 @@ GROUP_HEAD = (
     "requests", "predicted", "measured", "warm p50 ms", "warm p95 ms", "warm p99 ms", "cold p50 ms",
     "cold p95 ms", "cold p99 ms", "prefill s", "lost s", "lost tokens", "hits",
 )  # fmt: skip
+NO_CALLS = {"calls": 0, "call_tokens": 0, "call_ms": 0.0}
+QUESTION = 120  # characters of a question; JSON has it whole
 TEMPERATURES = ("warm", "cold", "unmeasured")
 
 
@@ -37,6 +39,8 @@ def tables(report: dict[str, Any]) -> list[Table]:
         _shared("Shared tool schemas", report["shared_tools"]),
         _repeated(report["repeated_tool_calls"]),
         _moved(report["moved_chunks"]),
+        _live(report["live_data"]),
+        _same(report["homogeneity"]),
         _classes("Session lengths", "Sessions by number of requests.", report["session_lengths"], "requests"),
         _classes("Request sizes", "Requests by the bytes of their body.", report["request_sizes"], "bytes"),
         _classes("Message sizes", "Messages by their bytes, each once.", report["message_sizes"], "bytes"),
@@ -210,6 +214,39 @@ def _moved(found: dict[str, Any]) -> Table:
     )
     head = ("chunk", "times", "sessions", "bytes again")
     return Table("Chunks seen again elsewhere", note, head, _items(found))
+
+
+def _live(found: dict[str, Any]) -> Table:
+    rows: list[list[Cell]] = [
+        [row["agent"], row["cause"], row["at"], row["requests"], row["behind_bytes"], row["measured"],
+         row["saves_tokens"], seconds(row["saves_ms"])]
+        for row in found["items"]
+    ]  # fmt: skip
+    note = (
+        "What changes stands before text that does not, which was prefilled again. Moved to the end it would "
+        f"have saved {found['saves_tokens']:,} tokens and {seconds(found['saves_ms'])} s, by the server's "
+        f"own count. Of the newest {found['newest']:,} requests."
+    )
+    head = ("agent", "cause", "at", "requests", "bytes behind", "measured", "saves tokens", "saves s")
+    return Table("Live data before stable text", note, head, rows)
+
+
+def _same(found: dict[str, Any] | None) -> Table:
+    found = found or {"few": [], "hit_rate": 0.0, "newest": 0, "looked": 0, "template": NO_CALLS}
+    rows: list[list[Cell]] = [
+        [(row["question"] or "")[:QUESTION] or None, row["hits"], share(row["share"]), row["saved_tokens"],
+         seconds(row["saved_ms"]), row["calls"], seconds(row["call_ms"]), row["request"]]
+        for row in found["few"]
+    ]  # fmt: skip
+    spared = found["template"]
+    note = (
+        f"{share(found['hit_rate'])} of {found['looked']:,} looks hit, and it stays so: these few questions "
+        f"make most of it. A fixed template for them would also spare the {spared['calls']:,} calls that "
+        f"they still took: {spared['call_tokens']:,} tokens, {seconds(spared['call_ms'])} s. Their words "
+        f"come from the live cache. Of the newest {found['newest']:,} requests."
+    )
+    head = ("question", "hits", "share", "saved tokens", "saved s", "calls", "calls s", "answered by")
+    return Table("The same few questions", note, head, rows)
 
 
 def _items(found: dict[str, Any]) -> list[list[Cell]]:

@@ -49,7 +49,7 @@ def create_admin(ctx: Parts) -> Litestar:
         bodies.routes(ctx, history),
         lineages.routes(ctx, history),
         sql.routes(history),
-        report.routes(history, ctx.billing.prices),
+        report.routes(ctx, history),
         *trends.data_routes(history),
         *samples.routes(history),
         cache.routes(ctx, history),

@@ -49,7 +49,7 @@ async def explain(
     """
     cache, about = ctx.answers, about.strip()
     assert cache is not None
-    entries = await _newest(cache)
+    entries = await newest(cache)
     named = bool(REQUEST.match(about) or KEY.match(about))
     row, away = await _row(ctx, history, about) if REQUEST.match(about) else (None, None)
     own = _own(entries, about, row)
@@ -73,7 +73,8 @@ async def explain(
     return found
 
 
-async def _newest(cache: ResponseCache) -> list[Entry]:
+async def newest(cache: ResponseCache) -> list[Entry]:
+    """The newest entries, so many as are looked at. Raises `AwayError`."""
     found: list[Entry] = []
     cursor = None
     for _ in range(PAGES):

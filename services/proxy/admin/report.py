@@ -1,5 +1,6 @@
 """The report of a span of time over HTTP, as JSON, Markdown, CSV or one page of HTML."""
 
+import contextlib
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -10,6 +11,10 @@ from litestar.params import Parameter
 from services.costs.prices import Prices
 from services.proxy.admin.filters import All, Name, When, moment, refuse_unknown
 from services.proxy.admin.history import History
+from services.proxy.admin.missed import newest
+from services.proxy.admin.parts import Parts
+from services.proxy.answers.base import AwayError
+from services.proxy.answers.cache import ResponseCache
 
 By = Literal["agent", "session", "model", "cause", "hit", "hour"]
 Form = Literal["json", "md", "csv", "html"]
@@ -31,7 +36,7 @@ class ReportOperation(Operation):
         found.content |= dict.fromkeys(TYPES.values(), text)
 
 
-def routes(history: History, prices: Prices) -> Router:
+def routes(ctx: Parts, history: History) -> Router:
     """``/report``, below ``/api``."""
 
     @get(
@@ -56,18 +61,37 @@ def routes(history: History, prices: Prices) -> Router:
             "since": moment("since", since), "until": moment("until", until), "agent": agent,
             "session": session, "model": model, "kind": None if all else "generation",
         }  # fmt: skip
-        return await history.ask(_report, conditions, by, format, prices, limit_s=LIMIT_S)
+        found = await history.ask(_report, conditions, by, ctx.billing.prices, limit_s=LIMIT_S)
+        if ctx.answers is not None and _asks_for_words(found):
+            await _put_words(found, ctx.answers)
+        return _answer(found, format)
 
     return Router("/", route_handlers=[report], tags=["history"])
 
 
-def _report(
-    connection: Any, conditions: dict[str, Any], by: str | None, form: str, prices: Prices
-) -> Response[Any]:
+def _report(connection: Any, conditions: dict[str, Any], by: str | None, prices: Prices) -> dict[str, Any]:
     from services.history.queries import Filters  # noqa: PLC0415  # not before somebody looks
     from services.report.document import document  # noqa: PLC0415
 
-    found = document(connection, Filters(**conditions), by, prices)
+    return document(connection, Filters(**conditions), by, prices)
+
+
+def _asks_for_words(found: dict[str, Any]) -> bool:
+    from services.report.document import asks_for_words  # noqa: PLC0415
+
+    return asks_for_words(found)
+
+
+async def _put_words(found: dict[str, Any], cache: ResponseCache) -> None:
+    """Say the questions that the report names; while Redis is away they stay hashes."""
+    from services.report.document import put_words  # noqa: PLC0415
+
+    with contextlib.suppress(AwayError):
+        entries = await newest(cache)
+        put_words(found, {entry.about.original: entry.about.question for entry in entries})
+
+
+def _answer(found: dict[str, Any], form: str) -> Response[Any]:
     if form == "json":
         return Response(found, media_type="application/json")
     headers = {}

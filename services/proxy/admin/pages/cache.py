@@ -78,7 +78,8 @@ def selected(by: str, value: str, *, dry_run: bool) -> cache.Invalidation:
     if by not in CHOICES or not value:
         raise ClientException(UNSAID)
     if by != "older":
-        return cache.Invalidation(dry_run=dry_run, **{by: value})
+        named: dict[str, Any] = {by: value}
+        return cache.Invalidation(dry_run=dry_run, **named)
     try:
         return cache.Invalidation(dry_run=dry_run, older_than_s=min(max(float(value), 0.0), 1e5) * HOUR_S)
     except ValueError:
