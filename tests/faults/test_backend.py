@@ -30,7 +30,7 @@ def test_a_frozen_backend(make_stack, drill, done):
     """It accepts and never answers, as a half-open connection does: its clients wait, nothing else grows."""
     stack = make_stack()
     with drill("backend: SIGSTOP for 3 s (half-open)", stack) as it, it.fault():
-        it.traffic.flow(0.5)
+        it.traffic.flow(2.0)  # enough that those who wait for the frozen one are no half of all
         with frozen(stack.model.pid):
             it.traffic.flow(3.0)
     done(it.result(worst_ms=6_000))
