@@ -214,13 +214,13 @@ def test_a_retry_after_leaving_names_what_it_retries(start_proxy: StartProxy, ba
     """R55: same bytes 0.1 s after the first was left: one active at a time, `retry_of` in the causes."""
     proxy = start_proxy()
     for path in (CHAT, "/api/chat", "/v1/messages"):
-        backend.queue(Reply(writes=[(9.0, b"{}")], head_delay=9.0))
-        backend.answer(as_json({"message": {"role": "assistant", "content": "x"}, "done": True}), path)
+        backend.answer(Reply(writes=[(9.0, b"{}")], head_delay=9.0), path)  # by path: the proxy asks things too
         sent = asked(stream=False, max_tokens=5)
         with proxy.client() as client:
             client.send("POST", path, sent, JSON)
             backend.wait(lambda path=path: any(r.path == path and r.complete for r in backend.requests))
             time.sleep(0.3)
+        backend.answer(as_json({"message": {"role": "assistant", "content": "x"}, "done": True}), path)
         time.sleep(0.1)
         assert proxy.request("POST", path, sent, JSON).status == 200
         first, second = proxy.wait_rows(2, lambda row, path=path: row["endpoint"] == path)
