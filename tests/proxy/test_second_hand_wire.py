@@ -214,7 +214,7 @@ def test_a_retry_after_leaving_names_what_it_retries(start_proxy: StartProxy, ba
     """R55: same bytes 0.1 s after the first was left: one active at a time, `retry_of` in the causes."""
     proxy = start_proxy()
     for path in (CHAT, "/api/chat", "/v1/messages"):
-        backend.answer(Reply(writes=[(9.0, b"{}")], head_delay=9.0), path)  # by path: the proxy asks things too
+        backend.answer(Reply(writes=[(9.0, b"{}")], head_delay=9.0), path)  # the proxy asks things too
         sent = asked(stream=False, max_tokens=5)
         with proxy.client() as client:
             client.send("POST", path, sent, JSON)
