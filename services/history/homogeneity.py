@@ -39,10 +39,11 @@ def homogeneity(connection: Connection, filters: Filters) -> Row | None:
     template would save on top, summed in ``template``. ``question`` is for whoever knows the words. Of the
     ``newest`` so many requests of the span.
     """
-    query = narrow(select(*(_columns[name] for name in NAMES)), filters)
-    query = query.order_by(_columns.received_at.desc()).limit(NEWEST)
-    rows = [dict(row) for row in connection.execute(query).mappings()]
-    looks = [row for row in rows if row["response_cache"] in SERVED or row["response_cache"] == "miss"]
+    base = narrow(select(*(_columns[name] for name in NAMES), _columns.received_at), filters)
+    newest = base.order_by(_columns.received_at.desc()).limit(NEWEST).cte("newest")
+    query = select(newest).where(newest.c.response_cache.in_((*SERVED, "miss")))
+    query = query.order_by(newest.c.received_at.desc())
+    looks = [dict(row) for row in connection.execute(query).mappings()]
     if not looks:
         return None
     hits = [row for row in looks if row["response_cache"] in SERVED]
