@@ -48,7 +48,7 @@ class Courier:
         self._thread.start()
 
     def wake(self) -> None:
-        """Rows were put. An event that is set is left alone: setting it again takes its lock and wakes nobody."""
+        """Rows were put. An event that is set is left alone: setting it takes its lock and wakes nobody."""
         if not self._some.is_set():
             self._some.set()
         if self._buffer.batch_ready and not self._full.is_set():
