@@ -92,7 +92,8 @@ class Service:
         self._recover_at = 0.0
         self._prune_at = 0.0
         self._pruning = False
-        self._rolling = False
+        self._rolling = self._busy = False
+        self._roll_at = 0.0
         self._redis_lost = False
 
     def run(self) -> None:
@@ -137,6 +138,7 @@ class Service:
         self._pulse.say("working")
         worker.stretch(max_jobs=STRETCH, idle_s=IDLE_S, burst=self._pruning or self._rolling)
         self._pulse.beat.jobs = worker.completed
+        self._busy = worker.completed > before
         if worker.completed > before:
             self._pause = FIRST_PAUSE_S
         if worker.failure is not None:
@@ -172,12 +174,18 @@ class Service:
         self._pruning = more
 
     def _roll(self) -> None:
-        # One step a turn: a long history that has no sums yet gets them beside the rows that come in.
+        # One step a turn: a long history that has no sums yet gets them beside the rows that come in. While
+        # batches wait, as when a spool is replayed into hours long past, a tenth of the time at most.
+        began = time.monotonic()
+        if began < self._roll_at and self._busy:
+            return
         try:
             self._rolling = rolling.roll_step(self._engine, time.time())
         except SQLAlchemyError as error:
             self._store.probe()  # says what is wrong, unless it has passed
             raise Unavailable(type(error).__name__) from None
+        ended = time.monotonic()
+        self._roll_at = ended + 9 * (ended - began)
 
     def _wait_for_database(self, error: Unavailable) -> None:
         log.warning("the history takes no rows: %s; batches stay queued", error)
