@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from services.semantic.matrix import Matrix
 
 MOST = 100_000  # questions: some 120 MB in Redis, 70 MB of matrix where there are no vector sets
-NEIGHBOURS = 8  # that the judge is shown; a paraphrase was never below the fifth place (bench/semantic)
+NEIGHBOURS = (
+    8  # that the judge is shown; a paraphrase that it admits is nearly always the first (bench/semantic)
+)
 EMBED_S = 0.25  # an embedding takes 20 ms on an idle core; on a busy one the backend is slower, too
 REDIS_S = 0.04  # with that, a Redis that hangs costs a request less than the contract's 50 ms, once
 FOLLOW_S = 0.25  # between looks at what others added

@@ -2,8 +2,7 @@
 
 import re
 
-from services.semantic.reading.english_words import _PLAINLY, _TOOL
-from services.semantic.reading.english_words import _SYNONYMS as ENGLISH
+from services.semantic.reading.english_words import _PLAINLY, TOOL, placed
 from services.semantic.reading.spans import HOLE
 from services.semantic.reading.words import alternatives, groups, load
 
@@ -15,12 +14,12 @@ _NUMERAL = re.compile(
     rf"(?<![一二三四五六七八九十百千万亿第周星期礼拜{HOLE[1:-1]}])([二两三四五六七八九]?十[一二三四五六七八九]?|[二两三四五六七八九])"
     rf"(?=(?:{alternatives(_DATA['measures'].split())}))"
 )
-_ANY = f"{_TOOL}|{alternatives(_DATA['tools'].split())}"
+_ANY = f"{TOOL}|{alternatives(_DATA['tools'].split())}"
 _PLACE = rf"((?:{_ANY})~?{HOLE}?)"
 _INSIDE = re.compile(
     rf"(?<![从到成为转比和与跟a-z])({_PLAINLY})(?!(?:{alternatives(_DATA['belongings'].split())}))(?=[\u4e00-\u9fff])"
 )
-_NAMED = re.compile(rf"(?<![a-z])(?:{_TOOL})(?![a-z])")
+_NAMED = re.compile(rf"(?<![a-z])(?:{TOOL})(?![a-z])")
 _SETTINGS = (
     re.compile(
         rf"(?:在|用|使用|通过|利用){_PLACE}(?:语言|系统|环境|浏览器|软件)?(?:上面|里面|上|中|里|下|内)?(?![a-z0-9的])(?:来|去)?"
@@ -30,7 +29,12 @@ _SETTINGS = (
     re.compile(
         rf"^{_PLACE}(?:语言|系统|浏览器)?(?=怎么[^\ue000-\uf8ff]{{3,}}|怎么.{{1,3}}[a-z\ue000-\uf8ff])"
     ),
-    re.compile(rf"^((?:{_TOOL})~?)(?:中|里)?的(?=.+(?:区别|不同|差异|差别))"),
+    re.compile(rf"^((?:{TOOL})~?)(?:中|里)?的(?=.+(?:区别|不同|差异|差别))"),
+)
+# What is switched or undone in a tool is a part of it: 怎么打开微信的深色模式 is 在微信中怎么打开深色模式.
+_PART = re.compile(
+    rf"怎么(打开|开启|关闭|关掉|启用|禁用|设置|撤销|取消|清理)({TOOL}|{alternatives(set(_DATA['tools'].split()) - {'手机', '电脑', '平板', '网上'})})(?![a-z])的?"
+    rf"(?!(?:{alternatives(set(_DATA['belongings'].split()) - {'的'})}))(?=[\u4e00-\u9fff]{{2}})"
 )
 # "中国的银行" are banks, "中国银行" is one.
 _OF = re.compile(rf"(?<!目)的(?!确|士|话|{alternatives(_DATA['institutions'].split())})")
@@ -44,12 +48,14 @@ def setting(text: str) -> tuple[str, tuple[str, ...]]:
         found.append(hit[1].rstrip("~"))
         return ""
 
+    if part := _PART.search(text):
+        return f"{text[: part.start()]}怎么{part[1]}{text[part.end() :]}", (placed(part[2]),)
     for pattern in _SETTINGS:
         if not found:
             text = pattern.sub(take, text, count=1)
     if not found and "怎么" in text and len(_NAMED.findall(text)) == 1:
         text = _INSIDE.sub(take, text, count=1)
-    return text, tuple(ENGLISH.get(name, name) for name in found)
+    return text, tuple(placed(name) for name in found)
 
 
 def folded(text: str, ask: str, *, strict: bool) -> str:

@@ -4,7 +4,7 @@
 
 import re
 
-from services.semantic.reading import english_frames, english_relations, english_words
+from services.semantic.reading import english_frames, english_grammar, english_relations, english_words
 from services.semantic.reading.base import Reading
 from services.semantic.reading.spans import FIRST, HOLE, LAST, Span
 
@@ -88,11 +88,14 @@ def read(masked: str, spans: tuple[Span, ...]) -> Reading:
     text = _turned(english_frames.bare(_ended(text)))
     text = english_relations.ordered(text)
     strict = _METALINGUISTIC.search(text) is not None
+    text = english_grammar.plain(text)
     if not strict:
         text = english_words.phrases(text)
     text, setting = english_words.setting(text) if not strict else (text, ())
     todo = english_frames.how_to(text)
-    if todo is None:
+    if todo is not None:
+        todo = english_grammar.task(todo)
+    else:
         text = english_relations.relation(text, lambda side: _filled(side, spans))
         text, more = english_words.setting(text) if not strict else (text, ())
         setting += more

@@ -21,6 +21,14 @@ _OPENINGS = tuple(
         r"(?:hi|hello|hey|hiya|greetings|good (?:morning|afternoon|evening|day))(?: there| all| everyone| guys)?\b[,.! ]*",
         r"(?:ok|okay|so|well|um|uh|alright|sorry|excuse me|quick question|question|just curious|out of curiosity)\b[,.:! ]*",
         r"(?:please|kindly|pls)\b[, ]*",
+        r"(?:sorry (?:to (?:bother|disturb) you|for (?:bothering|disturbing) you)|if you do(?: not|n't) mind|one (?:more )?question|a (?:quick|simple) question|to bother you)\b[, ]*(?:but )?[,:. ]*",
+        r"(?:do|would) you mind (?:telling|explaining|showing)" + _ME + r" (?=" + WH + ")",
+        r"(?:i|we) (?:was|am|were|are) hoping (?:you|someone|somebody) (?:could|can|would) (?:tell|explain|show)"
+        + _ME
+        + r" (?="
+        + WH
+        + ")",
+        r"(?:would|are) you (?:be )?able to (?:tell|explain|show)" + _ME + r" (?=" + WH + ")",
         r"(?:any ideas?|do you have any idea|any chance you know|may i ask|might i ask|can i ask|could i ask|may i know"
         r"|i have a question)\b[,.:? ]*(?=" + WH + ")",
         r"(?:i|we)(?: am|'m| was| just|'d| would| really| want| need| wish| wanted| have)*(?: like| love)?"
@@ -83,6 +91,11 @@ _HOWTO = tuple(
         rf"^by what means (?:can|could|should|do) (?P<who>{_WHO}) ",
     )
 )
+# What anybody would be asked of himself: "how do you feel" is not "how do I feel".
+_OF_YOU = re.compile(
+    r"^(?:[^ ]+$|(?:feel|work|think|know|see|hear|remember|learn|sleep|live|process|handle|respond|generate|decide|store"
+    r"|protect|answer|understand|like|love|want|spend|cope|earn|come|go|view|define|rate|compare|manage|make money|pay)\b)"
+)
 _FIRST = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|ours|ourselves)\b")
 _SECOND = re.compile(r"\b(?:you|your|yours|yourself|yourselves)\b")
 _MINE = {"your": "my", "yours": "mine", "yourself": "myself", "you": "i"}
@@ -119,6 +132,8 @@ def how_to(text: str) -> str | None:
         who, rest = found.groupdict().get("who"), text[found.end() :]
         if who in {"you", "i", "we"} and addressed(who, rest):
             continue
+        if _OF_YOU.match(rest) and re.search(r"\b(?:do|would) (?:you|we) ", found.group()):
+            continue
         return _as_mine(who, _infinitive(rest) if found.group().endswith((" of ", " for ")) else rest)
     return None
 
@@ -139,7 +154,10 @@ def base_form(stem: str) -> str:
         return stem[:-1]
     return (
         f"{stem}e"
-        if re.search(r"(?:[^aeiou][aiou][^aeiouwxylnr]|at|iz|[aeiou]v|[uo]s|uc|ng)$", stem)
+        if re.search(
+            r"(?:[^aeiou][aiou][^aeiouwxylnr]|at|iz|[aeiou]v|[uo]s|uc|ng|[lr]v|[nr]c|dg|[nrl]s|[bcdgkpftz]l|(?:ec|mp|ib)ut|[lp]ar|[^o]ur|[ts]tor|nor|pir|quir)$",
+            stem,
+        )
         else stem
     )
 

@@ -29,6 +29,7 @@ _RULES = _rules(
     (r"^(?:name|tell(?: me)?) the (?P<x>[a-z]+est (?:[^ s]+|[^ ]+[^s])(?: (?:in|of|on) .+)?)$", r"what is the \g<x>"),
     (r"^(?P<x>(?:the )?square root of .+)$", r"what is \g<x>"),
     (rf"^what (?P<y>(?!kind|type|sort)[a-z]+(?: [a-z]+)?) (?:do|does) {_NP} have$", r"what is \g<y> of \g<x>"),
+    (rf"^what (?:is|are) {_NP} (?:short|an? abbreviation|an acronym) for$", r"ABBREVIATED \g<x>"),
     (r"^what is (?P<x>.+?)(?: used)? for$", r"what is purpose of \g<x>"),
     (rf"^what makes {_NP}$", r"why \g<x>"),
     (rf"^(?:convert|change) (?P<y>[{_HOLE}]) (?:in)?to (?P<x>[a-z]+)$", r"CONVERT \g<y> \g<x>"),
@@ -40,7 +41,6 @@ _RULES = _rules(
     (rf"^{_MEANING}{_NP}$", r"MEANING \g<x>"),
     (rf"^what (?:is|are) meant by (?:the (?:word|term|phrase) )?{_NP}$", r"MEANING \g<x>"),
     (rf"^what (?:does|do) {_NP} stand for$", r"ABBREVIATED \g<x>"),
-    (rf"^what (?:is|are) {_NP} (?:short|an? abbreviation|an acronym) for$", r"ABBREVIATED \g<x>"),
     (rf"^how deep (?P<be>{_IS}) {_NP}$", r"DEPTH \g<be> \g<x>"),
     (rf"^what (?P<be>{_IS}) the depth of {_NP}$", r"DEPTH \g<be> \g<x>"),
     (rf"^how wide (?P<be>{_IS}) {_NP}$", r"WIDTH \g<be> \g<x>"),
@@ -120,7 +120,7 @@ _BETWEEN = re.compile(
 )
 _OF = re.compile(r"\b(symbol|formula|treatment|cure|recipe|abbreviation|price|cost) for\b")
 _WORLD = re.compile(r"\b(?:in|of) (?:the (?:whole |entire )?)?world$")
-_WHERE = re.compile(r"^where (?:can|could|do|would) (i|you|we|one) (?!be\b)(.+)$")
+_WHERE = re.compile(r"^where (can|could|do|would) (i|you|we|one) (?!be\b)(.+)$")
 _JOINED = re.compile(r"\b(?:and|or|from|to)\b")
 _POSSESSIVE = re.compile(
     rf"\b((?:(?:my|your|his|her|our|their) )?[\w{_HOLE}]+)'s ((?:[\w{_HOLE}]+ ){{0,3}}?[\w{_HOLE}]+)(?= (?:in|on|at|for|with|from|to|when|if)\b|[?.!]|$)"
@@ -135,8 +135,8 @@ def relation(text: str, read: Callable[[str], str]) -> str:
     text = _WHICH.sub("what ", _INTO.sub(r"\1 \2 to ", _LED.sub("", text)))
     text = _BETWEEN.sub(lambda found: _sorted(found, read), _SOME_OF.sub(r"\1 ", text))
     text = _WORLD.sub("of world", _OF.sub(r"\1 of", text))
-    if (found := _WHERE.match(text)) and not addressed(found[1], found[2]):
-        return f"WHERE {found[2]}"
+    if (found := _WHERE.match(text)) and _anybody(*found.groups()):
+        return f"WHERE {found[3]}"
     for pattern in _DIFFERENCE:
         if found := pattern.match(text):
             return _pair("DIFFERENCE", found, read)
@@ -158,6 +158,11 @@ def ordered(text: str) -> str:
         before = text
         text = _POSSESSIVE.sub(r"the \2 of \1", text, count=1)
     return _PARTICLE.sub(r"\1 \3 \2", text)
+
+
+def _anybody(modal: str, who: str, rest: str) -> bool:
+    """Whether the place is the same whoever asks: "where do you live" is not "where do I live"."""
+    return not addressed(who, rest) and (who == "i" or modal in {"can", "could"})
 
 
 def _sorted(found: re.Match[str], read: Callable[[str], str]) -> str:

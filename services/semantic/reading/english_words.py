@@ -16,14 +16,43 @@ _FIRSTS = {first for first in _SYNONYMS.values() if " " in first}
 _SPELLING = groups(_DATA["spelling"])
 _PLURALS = groups(_DATA["plurals"])
 _PAST = groups(_DATA["past"])
+_PARTICIPLES = groups(_DATA["participles"])
+PARTICIPLES = alternatives({*_PARTICIPLES, *_PAST})
 _NUMBERS = {word: digits for line in _DATA["numbers"] for word, _, digits in [line.partition(", ")]}
 _TOOLS = frozenset(_DATA["tools"].split())
 _DOUBTFUL = frozenset(_DATA["doubtful"].split())
 _UNCOUNTABLE = frozenset(_DATA["uncountable"].split())
 SCOPE = frozenset(_DATA["scope"].split())
-# Behind these, one and several are told apart.
-_COUNTED = frozenset(
-    {"first", "last", "next", "previous", "second", "third", "every", "each", "all", "both", "other"}
+# Beside these, one and several are told apart: an order, or a choice of one or of several.
+_COUNTED = frozenset(_DATA["counted"].split())
+_SUPERLATIVE = re.compile(r"^[a-z]{2,}est$")
+_NO_SUPERLATIVES = frozenset(
+    {
+        "test",
+        "request",
+        "forest",
+        "interest",
+        "chest",
+        "digest",
+        "harvest",
+        "invest",
+        "suggest",
+        "honest",
+        "guest",
+        "nest",
+        "rest",
+        "west",
+        "protest",
+        "manifest",
+        "pest",
+        "vest",
+        "quest",
+        "arrest",
+        "conquest",
+        "everest",
+        "contest",
+        "modest",
+    }
 )
 _ORDINALS = {"1st": "first", "2nd": "second", "3rd": "third", "4th": "fourth", "5th": "fifth"}
 
@@ -51,19 +80,19 @@ _SHORT = (
 )  # fmt: skip
 _PHRASE = re.compile(rf"\b(?:{alternatives(_PHRASES)})\b")
 _PLAINLY = alternatives(_TOOLS - frozenset(_DATA["doubtful_tools"].split()))
-_TOOL = alternatives(_TOOLS)
+TOOL = alternatives(_TOOLS)
 _AFTER = r"(?=$| (?:in|on|for|with|from|to|at|using|when|if|without|and|step|as|so|by|line by line|that|which)\b|[,.?!])"
 _SETTING = re.compile(
-    rf" (?:in|using|with|via|on|under) (?:a |an |the |my )?((?:{_TOOL})~?(?: {HOLE})?){_AFTER}"
+    rf" (?:in|using|with|via|on|under) (?:a |an |the |my )?((?:{TOOL})~?(?: {HOLE})?){_AFTER}"
 )
 _BEFORE = re.compile(
     rf"(?<!of )(?<!for )(?<!from )(?<!to )(?<!into )(?<!than )(?<!and )(?<!or )(?<!about )(?<!with )(?<!my )"
     rf"\b({_PLAINLY}) (?!(?:{alternatives(_DATA['belongings'].split())})\b)(?=[a-z])"
 )
 _NAMED = re.compile(rf"\b(?:{_PLAINLY})\b")
-_LANGUAGE = re.compile(rf"\b({_TOOL}) (?:programming )?language\b")
+_LANGUAGE = re.compile(rf"\b({TOOL}) (?:programming )?language\b")
 _PROGRAMMED = re.compile(
-    r"^(?:in|using|with|on) ((?:" + _TOOL + r")~?),? (?=how|what|why|which|where|when|is|can|do|does)"
+    r"^(?:in|using|with|on) ((?:" + TOOL + r")~?),? (?=how|what|why|which|where|when|is|can|do|does)"
 )
 
 
@@ -110,17 +139,26 @@ def setting(text: str) -> tuple[str, tuple[str, ...]]:
     text = _SETTING.sub(take, text)
     if not found and len(_NAMED.findall(text)) == 1:
         text = _BEFORE.sub(take, text)
-    return text.strip(), tuple(_SYNONYMS.get(name, name) for name in found)
+    return text.strip(), tuple(placed(name) for name in found)
+
+
+def placed(name: str) -> str:
+    """One name for each language, tool or system; elsewhere a Mac is a computer, or an address of one."""
+    return "macos" if name == "mac" else _SYNONYMS.get(name, name)
 
 
 def folded(tokens: list[str], ask: str, *, strict: bool) -> list[str]:
     """Each word as the one that stands for it; where words are what is asked about, as it is."""
     if strict:
         return [token for token in tokens if not (ask and token in {"the", "a", "an"} and ask != "meaning")]
-    countable = bool(ask) and not ask.startswith("which") and not _COUNTED & set(tokens)
+    countable = bool(ask) and not ask.startswith("which") and not any(map(_counted, tokens))
     if ask == "convert":
         tokens = [units.symbol(token) for token in tokens]
-    plain = [_plain(token, countable=countable) for token in tokens if token not in {"a", "an", "the"}]
+    plain = [
+        _plain(token, countable=countable and not (at == 1 and ask == "what" and tokens[0] == ask))
+        for at, token in enumerate(tokens)
+        if token not in {"a", "an", "the"}
+    ]
     classes: dict[str, set[str]] = {}
     for word in plain:
         classes.setdefault(_SYNONYMS.get(word, word), set()).add(word)
@@ -128,6 +166,10 @@ def folded(tokens: list[str], ask: str, *, strict: bool) -> list[str]:
     return [
         _SYNONYMS.get(word, word) if len(classes[_SYNONYMS.get(word, word)]) == 1 else word for word in plain
     ]
+
+
+def _counted(word: str) -> bool:
+    return word in _COUNTED or (_SUPERLATIVE.match(word) is not None and word not in _NO_SUPERLATIVES)
 
 
 def _plain(word: str, *, countable: bool) -> str:
@@ -208,6 +250,11 @@ def present(word: str) -> str | None:
     if word.endswith("ed") and len(word) > 4:
         return base_form(word.removesuffix("ed"))
     return None
+
+
+def participle(word: str) -> str | None:
+    """The base form of a verb's past participle; None where it is none."""
+    return _PARTICIPLES.get(word) or present(word)
 
 
 def singular(word: str) -> str:

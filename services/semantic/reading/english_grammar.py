@@ -1,0 +1,180 @@
+"""English questions that say one thing in two grammars: passives, comparatives, nouns for verbs. Pure.
+
+Works on the lower-case string between `english_frames` and the classes of questions; each rule leaves a sentence
+that somebody could have typed, so that one rule may go on where another ends.
+"""
+
+# ruff: noqa: E501 - one pattern a line
+
+import re
+from collections.abc import Callable
+
+from services.semantic.reading import english_words
+from services.semantic.reading.english_frames import base_form
+from services.semantic.reading.english_words import TOOL
+from services.semantic.reading.spans import HOLE
+
+_W = rf"[\w~{HOLE[1:-1]}]+"
+_PRONOUN = r"(?:i|me|you|he|she|it|we|they|him|her|them|us|this|that|there|these|those|myself|yourself|one|people|anyone|someone)"
+_X = rf"(?P<x>(?!{_PRONOUN}\b)(?:{_W} ){{0,4}}?{_W})"
+_GIVE = r"(?:give|share|provide|offer|list|recommend|name|state|tell)(?: me| us)?"
+_CAN = r"(?:can|could|should|might|may)"
+_DEGREE = r"(?:many|much|long|often|big|large|old|tall|far|fast|heavy|deep|high)"
+# Qualities that no verb is spelled like: "why is X open" is not "what makes X open".
+_QUALITY = (
+    "(?:blue|red|green|yellow|black|white|pink|purple|brown|salty|sour|bitter|sweet|spicy|hot|cold|important|popular"
+    "|famous|expensive|dangerous|sticky|heavy|hard|soft|toxic|poisonous|fluffy|crispy|addictive|useful|special|unique"
+    "|successful|healthy|happy|sad|angry|rich|poor|strong|weak|tired|sleepy|powerful|magnetic|radioactive|difficult)"
+)
+# What is looked up and not made: here checking, seeing and finding are one.
+_PROPERTY = (
+    "(?:version|size|ip address|mac address|disk space|disk usage|memory usage|cpu usage|status|balance|uptime"
+    "|serial number|type|screen resolution)"
+)
+# Verbs that ask the same of a thing whosever it is.
+_HANDS_ON = (
+    "(?:clean|wash|reset|restart|reboot|charge|speed up|fix|repair|mend|sharpen|mute|silence|improve|protect"
+    "|descale|defrost|unclog|insulate|calibrate|dry|polish)"
+)
+_NAMES = r"(?:function|script|program|query|regex|regular expression|method|class|macro|formula|command|code)"
+
+
+def _rules(*pairs: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(pattern), result) for pattern, result in pairs)
+
+
+_REWRITTEN = _rules(
+    (r"^(?:in )?(?:what|which) year (?=(?:did|was|were|does|do|is|are|will)\b(?! it\b))", "when "),
+    (rf"^what makes {_X} (?P<y>{_QUALITY})$", r"why is \g<x> \g<y>"),
+    (r"^what makes (?:us|people|humans) (?=\w)", "why do people "),
+    (r"^why do (?:we|humans|human beings) ", "why do people "),
+    (r"^(why (?:do|does) .+ (?:make|give|help|keep)) (?:you|us|humans)(?= \w)", r"\1 people"),
+    (rf"^why (?:do|does) {_X} (?:happen|occur|take place)$", r"what causes \g<x>"),
+    (rf"^what (?:does|do) (?!my |your |his |her |our |their ){_X} do(?P<r> (?:in|on) .+)?$", r"what is the purpose of \g<x>\g<r>"),
+    (r"^what is the (?:function|role|point|use) of (?=.)", "what is the purpose of "),
+    (rf"\b(?:stop|prevent|keep) {_X} from (?P<y>\w+ing)\b", r"prevent \g<x> from \g<y>"),
+    (r"\bstop ((?:my|your|the|a|an) \w+(?: \w+)?) (\w+ing)\b", r"prevent \1 from \2"),
+    (rf"\bget (?!rid\b|out\b){_X} out of ", r"remove \g<x> from "),
+    (r"\bspeed (?!up\b)((?:\w+ ){0,3}\w+) up$", r"speed up \1"),
+    (rf"\bmake {_X} (?:faster|quicker)\b", r"speed up \g<x>"),
+    (rf"\b(?:reduce|decrease) the size of {_X}(?=$| (?:in|on)\b)", r"make \g<x> smaller"),
+    (rf"\b(?:increase|enlarge) the size of {_X}(?=$| (?:in|on)\b)", r"make \g<x> bigger"),
+    (r"\b(?:reduce|decrease) the (\w+) size\b", r"make the \1 smaller"),
+    (r"\bincrease the (\w+) size\b", r"make the \1 bigger"),
+    (r"^(?:what|which) (\w+s) are (good|bad|safe|suitable|healthy) for ", r"what are \2 \1 for "),
+    (r"\bwithout using\b", "without"),
+    (r"\bhow frequently\b", "how often"),
+    (r"\bour solar system\b", "the solar system"),
+    (r"\b(plural|singular) form of\b", r"\1 of"),
+    (r"\bsubstitute (\w+(?: \w+)?) for (\w+(?: \w+)?)$", r"use \1 instead of \2"),
+    (r"^(?:what|which) (?:artist|painter) painted ", "who painted "),
+    (r"^(?:what|which) (?:author|writer) wrote ", "who wrote "),
+    (r"^(?:what|which) (?:scientist|person|inventor) (?=(?:invented|discovered)\b)", "who "),
+    (r"^(?:what|which) city is the capital(?= )", "what is the capital"),
+    (rf"^(?:in |on )?(?:what|which) (time zone|timezone|country|continent|hemisphere) is {_X}(?: located)?(?: in| on)?$", r"what is the \1 of \g<x>"),
+    (rf"^(?:what|which) (time zone|timezone|currency|calendar|alphabet) (?:does|do) {_X} use$", r"what is the \1 of \g<x>"),
+    (rf"^(?:what|which) (ingredients?|vitamins?|minerals?|nutrients?|substances?|foods?) (?:does|do) {_X} (?:contain|have)$", r"what \1 are in \g<x>"),
+    (rf"^(?:what|which) ingredients are (?:there )?in {_X}$", r"what are the ingredients of \g<x>"),
+    (r"\bingredients (?:in|for|to make) ", "ingredients of "),
+    (rf"^at (?:what|which) temperature (?:does|do|will) {_X} (boil|melt|freeze)$", r"what is the \2ing point of \g<x>"),
+    (rf"^how long (?:does|do|can) {_X} live$", r"what is the lifespan of \g<x>"),
+    (rf"^(?:what is|{_GIVE}) the amount of (\w+) in {_X}$", r"how much \1 is in \g<x>"),
+    (rf"^how much (\w+) (?:does|do) {_X} (?:have|contain)$", r"how much \1 is in \g<x>"),
+    (rf"^how much (\w+) (?:is|are) (?:there )?in {_X}$", r"how much \1 is in \g<x>"),
+    (rf"^what is the number of {_X}$", r"how many \g<x> are there"),
+    (rf"^how many {_X} exist$", r"how many \g<x> are there"),
+    (rf"^how ({_DEGREE}(?: \w+)?) should (i|you|one|we) ", r"how \1 do \2 need to "),
+    (rf"^how ({_DEGREE}(?: \w+)?) do (i|you|one|we) have to ", r"how \1 do \2 need to "),
+    (rf"^(?:does|do) {_X} exist(?P<r> (?:in|on) .+)$", r"is there \g<x>\g<r>"),
+    (rf"^(?:does|do) {_X} have (?P<y>\w+(?: \w+)?)$", r"is there \g<y> in \g<x>"),
+    (r"^are there (?:any )?(?=\w)", "is there "),
+    (r"^is there any (?=\w)", "is there "),
+    (r"^is it (?:ok|okay|alright|all right|fine)(?: for me)? to ", "is it possible to "),
+    (rf"^(?:is|are) {_X} (safe|legal|illegal|dangerous|hard|easy|difficult|healthy) to (\w+)(?P<r>(?: (?:in|at|for|during|after|before) .+)?)$", r"is it \2 to \3 \g<x>\g<r>"),
+    (rf"^{_GIVE} (?:some |a few )?(tips|ideas|advice|suggestions|reasons) (?=\w)", r"what are \1 "),
+    (r"^(?:name|list|give|recommend|suggest)(?: me| us)? (?=(?:two|three|four|five|six|seven|eight|nine|ten|twenty)\b)", "give "),
+    (r"^(?:list|state|name|tell|give)(?: me| us)? the (?=\w+s (?:of|in|for) )", "what are the "),
+    (r"^(?:explain|describe) the (?=rules of )", "what are the "),
+    (r"^(?:give|write|provide)(?: me| us)?(?: a| the)? summary of ", "summarize "),
+    (rf"^(?:write|give|show|create|make)(?: me)? (an?) (?=(?:\w+ )?{_NAMES}\b(?! example))", r"write \1 "),
+    (rf"^(write .*?{_NAMES}(?: in \w+)?) (?:that|which) (\w+?)(?:(?<=[sxh])e)?s ", r"\1 to \2 "),
+    (rf"^how (?:do|does) (?:i|you|one) say ({HOLE}) in ([a-z]+)$", r"translate \1 to \2"),
+    (rf"^(?:what is|translate) ({HOLE}) (?:in|into|to) ([a-z]+)$", r"translate \1 to \2"),
+    (r"^what is the formula (?:for|of) (?:calculating )?(?=\w)", "how do i calculate "),
+    (r"^what is the (?!chemical|molecular|empirical|structural|general)(\w+) formula (?:for|of) ", r"how do i calculate the \1 of "),
+    (rf"^(?:{_GIVE}|write|what is|i (?:would like|want|need)|find)(?: the| an?)? recipe (?:for|of) (?=\w)", "how do i make "),
+    (r"^(?:(?:give|share|provide|write|find)(?: me| us)?|i (?:would like|want|need)) an? ((?:\w+ ){1,4})recipe$", r"how do i make \1"),
+    (r"^explain (?:the concept of )?((?!how\b|why\b|what\b|when\b|where\b|who\b|which\b|this\b|that\b|it\b|me\b|(?:the )?(?:rules|differences?)\b)(?:(?!and\b|or\b|to\b|for\b|in\b|like\b|as\b|with\b|using\b|briefly\b)[^ ,]+ ?){1,4})$", r"what is \1"),
+    (r"^define (?!an? (?:function|variable|class|method|macro|struct|constant|array|list|type)\b)((?:(?!and\b|or\b|for\b|in\b|as\b|using\b)[^ ,]+ ?){1,3})$", r"what is \1"),
+)  # fmt: skip
+_MANNER = {
+    "fastest": "quickly", "quickest": "quickly", "easiest": "easily", "simplest": "easily", "safest": "safely",
+}  # fmt: skip
+_MANNERED = re.compile(rf"^what is the ({'|'.join(_MANNER)}) (?:way|method) (?:to|of|for) (.+)$")
+_PARTICIPLE = rf"(?:\w{{3,}}ed|{english_words.PARTICIPLES})"
+_PASSIVE = re.compile(rf"^how {_CAN} (?P<x>(?:{_W} ){{1,6}}?)be (?:(?P<m>\w+ly) )?(?P<v>\w+)(?: (?P<r>.+))?$")
+_IS_DONE = re.compile(rf"^how (?:is|are) (?P<x>(?:{_W} ){{1,6}}?)(?P<m>)(?P<v>{_PARTICIPLE})(?: (?P<r>.+))?$")
+_IN_TOOL = re.compile(rf"^(?:in|with|using|on) (?:{TOOL})$")
+# Done by people only, so that how it is done is how one does it.
+_BY_PEOPLE = frozenset({"play", "pronounce", "spell", "calculate", "compute"})
+_COMMAND = re.compile(
+    rf"^(?:what is the (?:(?P<t>{TOOL}) )?command|(?:what|which) (?:(?P<u>{TOOL}) )?command (?:(?:do|can|should|would) i use|is used))"
+    r" (?P<p>to|for) (?P<r>.+)$"
+)
+_LOOKED_UP = re.compile(
+    r"\b(?:find out|find|see|check|tell|determine|figure out|identify|verify|know)"
+    rf" (?=(?:which|what|who|whose|where|when|if|whether|how {_DEGREE})\b)"
+)
+_CHECKED = re.compile(
+    rf"^(?:check|see|view|find out|find|look up|determine) (?=(?:(?:the|my|your|a) )?(?:{_W} ){{0,2}}{_PROPERTY}\b)"
+)
+_INSTALLED = re.compile(
+    rf"^know what version of ({_W}) (?:do )?i (?:have|am using|am running|use)(?: installed)?$"
+)
+_OWN = re.compile(rf"^({_HANDS_ON}|cancel(?=.+ (?:subscription|membership)$)) my ")
+
+
+def plain(text: str) -> str:
+    """The question in the plainest of the grammars that it could have been asked in."""
+    for pattern, result in _REWRITTEN:
+        text = pattern.sub(result, text, count=1).strip()
+    if found := _MANNERED.match(text):
+        return f"how do i {_done(found[2])} {_MANNER[found[1]]}"
+    if found := _COMMAND.match(text):
+        tool = found["t"] or found["u"]
+        task = _done(found["r"]) if found["p"] == "for" else found["r"]
+        return f"how do i {task} in {tool}" if tool else f"how do i {task}"
+    return _active(text)
+
+
+def task(text: str) -> str:
+    """What is to be done, with one verb for all that look something up."""
+    text = re.sub(r"\bknow which\b", "know what", _LOOKED_UP.sub("know ", text))
+    text = _INSTALLED.sub(r"check my \1 version", text)
+    return _OWN.sub(r"\1 ", _CHECKED.sub("check ", text))
+
+
+def _active(text: str) -> str:
+    """Read "how can a drain be unclogged" as "how do I unclog a drain"."""
+    passive, done = _PASSIVE.match(text), _IS_DONE.match(text)
+    found = passive or done
+    verb = _base(found["v"]) if found else None
+    if (
+        found is None
+        or verb is None
+        or found["x"].split()[0] in {"i", "we", "you", "they", "it", "he", "she"}
+    ):
+        return text
+    rest = found["r"] or ""
+    if passive is None and verb not in _BY_PEOPLE and not _IN_TOOL.match(rest):
+        return text
+    return " ".join(part for part in ("how do i", verb, found["x"].strip(), rest, found["m"] or "") if part)
+
+
+_base: Callable[[str], str | None] = english_words.participle
+
+
+def _done(text: str) -> str:
+    """Read "boiling an egg" as "boil an egg"."""
+    first, blank, rest = text.partition(" ")
+    return base_form(first.removesuffix("ing")) + blank + rest if first.endswith("ing") else text
