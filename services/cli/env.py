@@ -33,7 +33,7 @@ def env(agent: str | None, model: str, as_json: bool) -> None:
         if rows[0]["file"]:
             click.echo(f"Into {rows[0]['file']}:", err=True)
         click.echo(rows[0]["text"])
-        if model == PLACEHOLDER and PLACEHOLDER in rows[0]["text"]:
+        if model == PLACEHOLDER and PLACEHOLDER in (rows[0]["text"] or ""):
             click.echo(
                 "MODEL stands for the name that your server knows; --model NAME fills it in.", err=True
             )

@@ -82,9 +82,7 @@ def worker(settings: Settings) -> Verdict:
     from services.redis_client import open_redis  # noqa: PLC0415
 
     try:
-        with open_redis(
-            settings.redis_url, socket_timeout=ASK_S, socket_connect_timeout=ASK_S
-        ) as connection:
+        with open_redis(settings.redis_url, socket_timeout=ASK_S, socket_connect_timeout=ASK_S) as connection:
             beats = read_heartbeats(connection)
     except RedisError:
         return Verdict("warn", "not known, since Redis does not answer", "See the check `redis`.")

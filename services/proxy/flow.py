@@ -88,7 +88,8 @@ class Measured(msgspec.Struct, kw_only=True, gc=False):
     """What the engine says it did, normalised; None is unreported. `source` as in the contract.
 
     `uncached_only`: `prompt_tokens` is known to leave cached tokens out (old Ollama), so it is no total.
-    `written` and `written_1h` are the prompt tokens put into a cloud's cache, by lifetime; parts of the total.
+    `written` and `written_1h` are the prompt tokens put into a cloud's cache, by lifetime; parts of the
+    total.
     """
 
     prompt_tokens: int | None = None

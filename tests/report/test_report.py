@@ -136,7 +136,7 @@ def test_axes_end_at_round_numbers(value, top):
 
 
 def test_what_the_clock_in_a_prompt_cost_this_week_is_one_query_and_one_line(history_url):
-    """The query that the documentation gives, and a line of the report: 41 minutes, of that agent and cause."""
+    """The documented query, and a line of the report: 41 minutes, of that agent and cause."""
     engine = open_engine(history_url)
     now = round(time.time() * 1_000)
     clock = {"agent": "openclaw", "cause": "timestamp", "lost_tokens": 9_000}
