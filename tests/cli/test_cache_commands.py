@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from services.cli import run
+from services.settings import load
 from tests.support.backend import as_json
-from tests.support.caching import Caching, chat, said
+from tests.support.bodies import keep
+from tests.support.caching import CHAT, Caching, chat, said
 from tests.support.rows import wait_for
 
 pytestmark = pytest.mark.process
@@ -155,3 +157,18 @@ def test_history_without_bodies_says_which_setting_keeps_them(
     """Text is not in the history otherwise."""
     monkeypatch.setenv("METALANCHOR_PORT", str(caching.proxy.port))
     assert "METALANCHOR_STORE_BODIES=true" in told("warm", "--from-history", "5", code=1)
+
+
+def test_the_most_repeated_requests_of_the_history_are_warmed(
+    recorded: Any, caching: Caching, told: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the byte; a second time they are cached."""
+    monkeypatch.setenv("METALANCHOR_PORT", str(caching.proxy.port))
+    body = json.dumps({"model": caching.model, **chat("Again?")}).encode()
+    keep(load().database, [(body, {"endpoint": CHAT})] * 2)
+    assert json.loads(told("warm", "--from-history", "5", "--json"))["asked"] == 1
+    assert wait_for(
+        lambda: caching.proxy.request("POST", "/v1/chat/completions", body).ours["cache"] == "hit"
+    )
+    again = json.loads(told("warm", "--from-history", "5", "--json"))
+    assert (again["requests"], again["cached"]) == (1, 1)

@@ -52,11 +52,24 @@ class DocumentConfig(OpenAPIConfig):
 def completed(document: Json) -> Json:
     """The same document with the errors of every route and the type of every page."""
     document.setdefault("components", {}).setdefault("schemas", {})["Failure"] = _FAILURE
+    for name in bodies_of(document):
+        document["components"]["schemas"][name]["additionalProperties"] = False
     for path, methods in document.get("paths", {}).items():
         for operation in methods.values():
             if isinstance(operation, dict):
                 _complete(path, operation)
     return document
+
+
+def bodies_of(document: Json) -> set[str]:
+    """The schemas of what is posted: all of ours refuse members that they do not name."""
+    found = set()
+    for methods in document.get("paths", {}).values():
+        for operation in methods.values():
+            body = operation.get("requestBody", {}) if isinstance(operation, dict) else {}
+            for media in body.get("content", {}).values():
+                found.add(media.get("schema", {}).get("$ref", "").rpartition("/")[2])
+    return found & document["components"]["schemas"].keys()
 
 
 def _complete(path: str, operation: Json) -> None:
