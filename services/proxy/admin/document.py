@@ -69,7 +69,7 @@ def bodies_of(document: Json) -> set[str]:
             body = operation.get("requestBody", {}) if isinstance(operation, dict) else {}
             for media in body.get("content", {}).values():
                 found.add(media.get("schema", {}).get("$ref", "").rpartition("/")[2])
-    return found & document["components"]["schemas"].keys()
+    return found & set(document["components"]["schemas"])
 
 
 def _complete(path: str, operation: Json) -> None:
