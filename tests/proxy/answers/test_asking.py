@@ -49,7 +49,8 @@ def test_names_that_are_not_safe_are_hidden() -> None:
     [
         (b"", "unparsed"), (b"[]", "unparsed"), (b"\xff{}", "unparsed"), (b"[" * 100_000, "unparsed"),
         (b'{"a":1,"a":1}', "ambiguous"), (b'{"a":{"b":1,"b":2}}', "ambiguous"),
-        (b'{"a":' + b"9" * 5000 + b"}", "unparsed"),
+        (b'{"a":' + b"9" * 5000 + b"}", "unparsed"), (b'{"a":1e999}', "unparsed"),
+        (b'{"a":[NaN]}', "unparsed"), (b'{"a":-Infinity}', "unparsed"),
     ],
 )  # fmt: skip
 def test_a_body_that_can_be_read_in_two_ways_has_no_key(body: bytes, reason: str) -> None:
@@ -64,7 +65,8 @@ def test_the_canonical_form_sorts_keys_and_nothing_else() -> None:
     two = canonical(read_body(b'{ "a":"\\ud83d", "b":{"x":[2,1],"y":1}, "user":"u" }'))
     assert one == two
     pairs = [(b"1", b"1.0"), (b"12345678901234567890", b"12345678901234567891"), (b"[1,2]", b"[2,1]"),
-             (b'"1"', b"1"), (b"null", b'""'), (b"true", b"1"), (b'{"stream":1}', b"{}")]  # fmt: skip
+             (b'"1"', b"1"), (b"null", b'""'), (b'"\\ud83d"', rb'"\\ud83d"'), (b"0.1", b"1e-2"),
+             (b"true", b"1"), (b'{"stream":1}', b"{}")]  # fmt: skip
     for left, right in pairs:
         assert canonical(read_body(b'{"a":%b}' % left)) != canonical(read_body(b'{"a":%b}' % right))
 
