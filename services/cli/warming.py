@@ -19,6 +19,7 @@ import msgspec
 from services.cli import client
 from services.cli.errors import Failure, Unreachable
 from services.cli.live import follow
+from services.proxy.answers.reasons import NEVER
 from services.settings import Settings
 
 CHAT = "/v1/chat/completions"
@@ -202,8 +203,9 @@ class _Sender:
             tally.cached += 1
         else:
             tally.asked += 1
-            if verdict != "miss":
-                tally.bypassed[verdict.removeprefix("bypass:") or "off"] += 1
+            reason = verdict.removeprefix("bypass:") if verdict else "off"
+            if reason in NEVER:
+                tally.bypassed[reason] += 1
 
     def _exchange(self, wanted: Wanted) -> tuple[int, str, str]:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=ANSWER_S)

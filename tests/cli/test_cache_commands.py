@@ -117,6 +117,12 @@ def test_a_file_is_warmed_once(caching: Caching, told: Any, tmp_path: Path) -> N
     assert caching.ask(chat("Warm?"), control="namespace=n").ours["cache"] == "hit"
 
 
+def test_what_cannot_be_cached_is_told_by_its_reason(caching: Caching, told: Any, tmp_path: Path) -> None:
+    """It is answered all the same."""
+    path = lines(tmp_path, {"model": caching.model, **chat("What is the weather today?")})
+    assert "1 cannot be cached (volatile)." in told("warm", path)
+
+
 def test_a_line_that_is_no_request_is_named(caching: Caching, told: Any, tmp_path: Path) -> None:
     """By its number, before anything is sent; and what cannot be sent at all is refused."""
     path = lines(tmp_path, {"model": caching.model, **chat("One?")}, ["two"])

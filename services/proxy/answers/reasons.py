@@ -12,8 +12,8 @@ VERDICTS: Mapping[str, str] = {
     "miss": "No equal request was stored, and no stored question asks the same.",
 }
 
-# The REASON of `bypass:REASON`. Those from `agentic` on are matched exactly, only not by meaning.
-BYPASSES: Mapping[str, str] = {
+# The REASON of `bypass:REASON`: these are not looked up and not stored …
+NEVER: Mapping[str, str] = {
     "off": "The cache is off.",
     "no-cache": "The client wanted a new answer.",
     "unparsed": "The body is not the JSON that the route takes.",
@@ -25,6 +25,9 @@ BYPASSES: Mapping[str, str] = {
     "hosted_tools": "The server runs tools of its own, whose results are of the moment.",
     "error": "Looking into the cache failed; the proxy's log says where.",
     "volatile": "The question is about now, a price, the weather or chance: its answer does not stay true.",
+}
+# … and these are, but matched exactly, not by meaning.
+EXACTLY: Mapping[str, str] = {
     "agentic": "Tools are in play, so only an equal request may have the answer.",
     "media": "There is more than text in it, so only an equal request may have the answer.",
     "structured": "It asks for a given form, so only an equal request may have the answer.",
@@ -36,6 +39,7 @@ BYPASSES: Mapping[str, str] = {
     "multi_turn": "It goes on a conversation, so only an equal request may have the answer.",
     "several_parts": "The question is in several parts.",
 }
+BYPASSES: Mapping[str, str] = {**NEVER, **EXACTLY}
 
 # What the judge says of two questions: `Ruling.rule`.
 RULES: Mapping[str, str] = {

@@ -151,6 +151,22 @@ def test_what_is_not_there_is_not_explained(caching: Caching) -> None:
     assert "history" in unknown["error"]["message"]
 
 
+def test_a_hit_by_meaning_is_one_hit_and_no_miss(semantic: Caching) -> None:
+    """Although nothing stood under its own key."""
+    other = chat("what is  the capital of Peru ?")
+
+    def known() -> bool:
+        """A busy machine may not get to the question, so it is asked again."""
+        semantic.ask(chat("What is the capital of Peru?"), control="no-cache")
+        return semantic.ask(other, control="no-store, warm").ours["cache"] == "semantic"
+
+    assert wait_for(known)
+    before = get(semantic.proxy, "/stats")
+    assert semantic.verdicts(other) == ["semantic"]
+    after = get(semantic.proxy, "/stats")
+    assert [after[name] - before[name] for name in ("hits", "misses", "saved_tokens")] == [1, 0, 25]
+
+
 def test_explain_says_which_rule_refused_each_neighbour(semantic: Caching) -> None:
     """Nearest first; another version is a number, an opposite an opposite, another spelling the same."""
     texts = ("How do I install Python 3.11?", "How do I uninstall Python 3.12?")
