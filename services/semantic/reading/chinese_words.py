@@ -31,10 +31,13 @@ _SETTINGS = (
     ),
     re.compile(rf"^((?:{TOOL})~?)(?:中|里)?的(?=.+(?:区别|不同|差异|差别))"),
 )
+_DEVICES = {"手机", "电脑", "平板", "网上"}
 # What is switched or undone in a tool is a part of it: 怎么打开微信的深色模式 is 在微信中怎么打开深色模式.
+_SWITCHED = "打开|开启|关闭|关掉|启用|禁用|设置|撤销|取消|清理"
+_HOSTS = f"{TOOL}|{alternatives(set(_DATA['tools'].split()) - _DEVICES)}"
+_OWNED = alternatives(set(_DATA["belongings"].split()) - {"的"})
 _PART = re.compile(
-    rf"怎么(打开|开启|关闭|关掉|启用|禁用|设置|撤销|取消|清理)({TOOL}|{alternatives(set(_DATA['tools'].split()) - {'手机', '电脑', '平板', '网上'})})(?![a-z])的?"
-    rf"(?!(?:{alternatives(set(_DATA['belongings'].split()) - {'的'})}))(?=[\u4e00-\u9fff]{{2}})"
+    rf"怎么({_SWITCHED})({_HOSTS})(?![a-z])(?:的(?!{_OWNED})|(?!的|{_OWNED}))(?=[\u4e00-\u9fff]{{2}})"
 )
 # "中国的银行" are banks, "中国银行" is one.
 _OF = re.compile(rf"(?<!目)的(?!确|士|话|{alternatives(_DATA['institutions'].split())})")

@@ -86,7 +86,7 @@ _HOWTO = tuple(
         r"^(?:the )?how to (?:best |go about )?",
         rf"^(?:what (?:is|are|would be) )?(?:the|a|some) {_GOOD}{_WAY}s? (?:to|of|for|in which to|in order to|how to) ",
         r"^(?:what (?:is|are|would be) )?(?:the |some )?(?:steps?|instructions?) (?:to|for|of|in order to|needed to|required to) ",
-        rf"^what (?:can|could|should|do|must|would|might) (?P<who>{_WHO}) (?:do|need to do|have to do)(?: in order)? to ",
+        rf"^what (?:can|could|should|do|would|might) (?P<who>{_WHO}) (?:do|need to do|have to do)(?: in order)? to ",
         rf"^in (?:what|which) ways? (?:can|could|should|do) (?P<who>{_WHO}) ",
         rf"^by what means (?:can|could|should|do) (?P<who>{_WHO}) ",
     )
