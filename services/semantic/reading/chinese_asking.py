@@ -28,6 +28,13 @@ class Asked(NamedTuple):
 _SPELLED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = tuple(
     (re.compile(pattern), result)
     for pattern, result in (
+        (r"是(?:怎样|怎么样|什么样|如何)的?$", "是什么样"),
+        (r"(最.{1,3}?的?([\u4e00-\u9fff]{1,2}))是(?:什么|哪[个座条]?)\2$", r"\1是哪个"),
+        (r"(?<!不)需要(?=[\u4e00-\u9fff]{2}什么)", "要"),
+        (r"可以(?=.{1,2}多久)", "能"),
+        (r"^在(?=.+哪里)", ""),
+        (r"哪里(?:能够?|可以)(?=.)", "哪里可以"),
+        (r"的?(?:制作|烹饪)(?:方法|步骤)(?:是什么)?$", "的做法"),
         (r"端口([\ue000-\uf8ff])", r"\1端口"),
         (r"^(?:解释|说明|介绍|讲解|简单介绍)(.+)的(?:概念|定义)$|^(.+)的(?:概念|定义)是什么$", lambda f: f"{f[1] or f[2]}是什么"),
         (r"^(?:解释|说明|介绍|讲解)(.+的(?:原理|规则))$", r"\1是什么"),
@@ -143,12 +150,16 @@ _OF_ASKING = re.compile(rf"^(?:{_ASKING})[和与跟](?:{_ASKING})")
 # With these, who does it and whom it is done to are told apart by "把" alone.
 _DONE_TO = re.compile(r"[给打骂杀吃送骗赶借卖教带叫]")
 _REPAIR = re.compile(r"^修(?![理改复剪正建炼行订饰补图车])")
+_LEARN = re.compile(r"^学(?![习好会校生费历分期位者科术员说懂成到])")
 _CHOOSE = re.compile(r"^(?:选(?![择举修拔手项购中课])|挑(?![选战]))")
 _YES_NO = re.compile(r"(?:吗|(?<![什怎多那这])么|嘛|没有|与否)$")
 _RELATION = re.compile(r"^(.+?)(?:的)?(?:有什么|有哪些)([^什么哪]{1,12})$")
 _ATTRIBUTE = re.compile(r"^(.+)的([^的]{1,6})(?:有哪些|是什么|是哪些|有什么)$")
 # "复利计算公式" is 复利的计算公式.
 _NOUN = re.compile(r".(?:公式|化学式|化学符号)$")
+_ASPECT = re.compile(
+    r"^([^的]{2,})(技巧|症状|优点|缺点|优缺点|特点|种类|类型|好处|坏处|注意事项)(?:有什么|有哪些|是什么)$"
+)
 _DIFFERENCE = re.compile(
     r"^(.+?)[和与跟同]([^和与跟同]+?)(?:之间)?(?:的|有什么|有哪些|在哪里|有)*(?:区别|不同|差别|差异|分别)(?:之处)?(?:是什么|有哪些|在哪里|是哪些)?$"
 )
@@ -214,7 +225,7 @@ def _way(text: str) -> Asked | None:
 
 def _when_or_meaning(text: str) -> Asked | None:
     if text.count("何时") == 1:
-        return Asked("when", re.sub(r"是何时|何时", "", text).removesuffix("的"))
+        return Asked("when", re.sub(r"是何时|何时", "", text).removesuffix("的").removesuffix("于"))
     return Asked("meaning", text.removesuffix("什么意思")) if text.endswith("什么意思") else None
 
 
@@ -226,7 +237,7 @@ def _yes_or_no(text: str) -> Asked | None:
 
 
 def _property(text: str) -> Asked | None:
-    if found := _ATTRIBUTE.match(text) or _RELATION.match(text):
+    if found := _ATTRIBUTE.match(text) or _RELATION.match(text) or _ASPECT.match(text):
         return Asked("which", f"{found[1].removesuffix('的')}{found[2]}")
     found = re.match(r"^([^的]+)是什么$", text)
     if found is None:
@@ -265,7 +276,7 @@ def _how(before: str, after: str) -> str:
     before, after = before.rstrip(","), re.sub(r"(?<=.)的$", "", after)
     if before in {"我", "我们", "人们", "大家"} and not re.search(r"[你您]", after):
         before = ""
-    after = _REPAIR.sub("修理", _CHOOSE.sub("选择", after))
+    after = _LEARN.sub("学习", _REPAIR.sub("修理", _CHOOSE.sub("选择", after)))
     if not before:
         return after if _DONE_TO.search(after) else re.sub(r"^[把将](?=..)", "", after)
     if before.endswith(_PERSONS):

@@ -134,7 +134,9 @@ def how_to(text: str) -> str | None:
             continue
         if _OF_YOU.match(rest) and re.search(r"\b(?:do|would) (?:you|we) ", found.group()):
             continue
-        return _as_mine(who, _infinitive(rest) if found.group().endswith((" of ", " for ")) else rest)
+        return _as_mine(
+            who, _infinitive(rest) if found.group().endswith((" of ", " for ", " about ")) else rest
+        )
     return None
 
 

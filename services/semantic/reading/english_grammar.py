@@ -29,11 +29,11 @@ _QUALITY = (
 # What is looked up and not made: here checking, seeing and finding are one.
 _PROPERTY = (
     "(?:version|size|ip address|mac address|disk space|disk usage|memory usage|cpu usage|status|balance|uptime"
-    "|serial number|type|screen resolution)"
+    "|serial number|type|length|screen resolution)"
 )
 # Verbs that ask the same of a thing whosever it is.
 _HANDS_ON = (
-    "(?:clean|wash|reset|restart|reboot|charge|speed up|fix|repair|mend|sharpen|mute|silence|improve|protect"
+    "(?:undo|clean|wash|reset|restart|reboot|charge|speed up|fix|repair|mend|sharpen|mute|silence|improve|protect"
     "|descale|defrost|unclog|insulate|calibrate|dry|polish)"
 )
 _NAMES = r"(?:function|script|program|query|regex|regular expression|method|class|macro|formula|command|code)"
@@ -62,6 +62,14 @@ _REWRITTEN = _rules(
     (r"\b(?:reduce|decrease) the (\w+) size\b", r"make the \1 smaller"),
     (r"\bincrease the (\w+) size\b", r"make the \1 bigger"),
     (r"^(?:what|which) (\w+s) are (good|bad|safe|suitable|healthy) for ", r"what are \2 \1 for "),
+    (r"^(how (?:much|many|often|long) .*(?<!for)(?<!in)(?<!of)(?<!spend)(?<!is)(?<!are)(?<!than)(?<!about)(?<!every)) a (day|week|month|year)(?=$| (?:to|if|when|for)\b)", r"\1 per \2"),
+    (r"\b(once|twice|times|hours|minutes) a (day|week|month|year)\b", r"\1 per \2"),
+    (r"\b(?:turn|change|transform) ((?:\w+ ){1,4}?)into\b", r"convert \1to"),
+    (r"\bget better at\b", "improve at"),
+    (r"^what language (?:do (?:they|people)) speak in ", "what language is spoken in "),
+    (r"\b(books?|articles?|essays?|papers?|lectures?|documentary|documentaries) (?:on|regarding) ", r"\1 about "),
+    (r"^give(?: me| us)? an? (synonym|antonym|example) (?=(?:for|of)\b)", r"what is a \1 "),
+    (r"\b(lines|rows|columns|words|characters|elements) in (?=(?:a|the|my)\b)", r"\1 of "),
     (r"\bwithout using\b", "without"),
     (r"\bhow frequently\b", "how often"),
     (r"\bour solar system\b", "the solar system"),
@@ -126,7 +134,7 @@ _LOOKED_UP = re.compile(
     rf" (?=(?:which|what|who|whose|where|when|if|whether|how {_DEGREE})\b)"
 )
 _CHECKED = re.compile(
-    rf"^(?:check|see|view|find out|find|look up|determine) (?=(?:(?:the|my|your|a) )?(?:{_W} ){{0,2}}{_PROPERTY}\b)"
+    rf"^get (?=(?:the )?(?:length|size) of\b)|^(?:check|see|view|find out|find|look up|determine) (?=(?:(?:the|my|your|a) )?(?:{_W} ){{0,2}}{_PROPERTY}\b)"
 )
 _INSTALLED = re.compile(
     rf"^know what version of ({_W}) (?:do )?i (?:have|am using|am running|use)(?: installed)?$"
