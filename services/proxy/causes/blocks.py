@@ -99,5 +99,6 @@ def _paragraph(text: str, place: int) -> Block:
     start = low + 2 if low >= 0 else max(0, place - REACH)
     end = high if high >= 0 else min(len(text), place + REACH)
     line = text[start:end].partition("\n")[0]
-    title = line.partition(":")[0].strip() if ":" in line[:TITLE] else ""
+    label, colon, _ = line[:TITLE].replace("：", ":").partition(":")
+    title = label.strip() if colon else ""
     return Block(title[:TITLE], start, end)

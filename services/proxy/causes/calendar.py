@@ -18,6 +18,11 @@ MONTHS: tuple[str, ...] = (
     "gennaio", "febbraio", "aprile", "maggio", "giugno", "luglio", "settembre", "ottobre", "dicembre",
     "января", "февраля", "марта", "апреля", "мая", "июня", "июля", "августа", "сентября", "октября", "ноября",
     "декабря",
+    "stycznia", "lutego", "marca", "kwietnia", "maja", "czerwca", "lipca", "sierpnia", "września",
+    "października", "listopada", "grudnia",
+    "mär", "okt", "dez", "mrt", "janv", "févr", "avr", "juil", "déc", "ene", "abr", "dic", "fev", "mag",
+    "giu", "lug", "ott", "янв", "фев", "мар", "апр", "июн", "июл", "авг", "сен", "сент", "окт", "ноя",
+    "нояб", "дек",
 )
 DAYS: tuple[str, ...] = (
     "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
@@ -29,6 +34,13 @@ DAYS: tuple[str, ...] = (
     "segunda-feira", "terça-feira", "quarta-feira", "quinta-feira", "sexta-feira",
     "lunedì", "martedì", "mercoledì", "giovedì", "venerdì", "sabato", "domenica",
     "понедельник", "вторник", "среда", "четверг", "пятница", "суббота", "воскресенье",
+    "poniedziałek", "wtorek", "środa", "czwartek", "piątek", "sobota", "niedziela",
+)
+SHORT_DAYS: tuple[str, ...] = (  # also words and names: weekdays only right before a day's number
+    "mo", "di", "mi", "do", "fr", "sa", "so", "ma", "wo", "vr", "za", "zo",
+    "lun", "mar", "mer", "jeu", "ven", "sam", "dim", "mié", "mie", "jue", "vie", "sáb", "sab", "dom", "gio",
+    "seg", "ter", "qua", "qui", "sex",
+    "пн", "вт", "ср", "чт", "пт", "сб", "вс",
 )
 # fmt: on
 

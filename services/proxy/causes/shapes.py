@@ -7,7 +7,7 @@ window of a few hundred characters around a difference, so no input can make it 
 import re
 from typing import Literal, NamedTuple
 
-from services.proxy.causes.calendar import DAYS, MONTHS, any_of
+from services.proxy.causes.calendar import DAYS, MONTHS, SHORT_DAYS, any_of
 
 Shape = Literal["time", "date", "number"]
 
@@ -59,6 +59,7 @@ _DATE = re.compile(
             rf"(?<!\d)\d{{1,2}}[/-]{_MONTH}[/-](?:19|20)?\d{{2}}\b",
             rf"\b{_MONTH}\.?,?\s{{1,2}}(?:19|20)\d{{2}}\b",
             rf"\b{_DAY}\b",
+            rf"\b{any_of(SHORT_DAYS)}\.?,?\s{{1,2}}(?=\d{{1,2}}\b)",
             r"(?:(?:19|20)\d{2}\s?[年년]\s?)?(?<!\d)\d{1,2}\s?[月월]\s?\d{1,2}\s?[日号號일]",
             r"(?<!\d)(?:19|20)\d{2}\s?[年년](?:\s?\d{1,2}\s?[月월])?",
             f"(?:[〇零一二三四五六七八九]{{4}}年)?{_HAN}{{1,3}}月{_HAN}{{1,3}}[日号號]",

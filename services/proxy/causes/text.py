@@ -7,6 +7,9 @@ from services.proxy.causes.prose import change_of, is_blank, recognise
 from services.proxy.causes.scene import Scene, same_model
 from services.proxy.causes.schema import param_cause, tool_causes
 from services.proxy.flow import Breaker, Cause
+from services.proxy.state.base import Node
+
+Version = tuple[str | None, str | None, str | None]  # hashes of system, tools and params
 
 VARIANTS = 4  # requests that must swap between two versions (A B A B) before it is called alternating
 
@@ -55,25 +58,52 @@ def model_switch(breakers: list[Breaker]) -> Cause | None:
 
 
 def alternation(scene: Scene) -> Cause | None:
-    """Two versions of params, tools or system take turns in one conversation."""
+    """Two versions of params, tools or system take turns in one conversation, or one odd request lay between.
+
+    `intervening` is the latest request of the other version, where this one goes on with one before it.
+    """
     parent = scene.parent
-    if parent is None or len(scene.sighting.candidates) < VARIANTS - 1:
+    if parent is None:
         return None
-    prompt = scene.prompt
-    here = tuple(h.hex() if h else None for h in (prompt.system_hash, prompt.tools_hash, prompt.params_hash))
-    seen = [here]
-    for past in scene.sighting.candidates:
-        node = past.node
-        if node.lineage == parent.node.lineage or (
-            node.session is not None and node.session == scene.session
-        ):
-            seen.append((node.system, node.tools, node.params))
-    recent = seen[:VARIANTS]
-    if len(recent) < VARIANTS or not (recent[0] == recent[2] != recent[1] == recent[3]):
+    here, past = _version_of(scene), _versions(scene, parent.node)
+    outlier = _outlier(scene, parent.node.id, past)
+    recent = [here, *past.values()][:VARIANTS]
+    swaps = len(recent) == VARIANTS and recent[0] == recent[2] != recent[1] == recent[3]
+    other = outlier or (recent[1] if swaps else None)
+    if other is None:
         return None
     names = ("system", "tools", "params")
-    sections = [name for name, a, b in zip(names, recent[0], recent[1], strict=True) if a != b]
-    return Cause(code="alternating_variants", severity="note", detail={"sections": sections, "variants": 2})
+    sections = [name for name, a, b in zip(names, here, other, strict=True) if a != b]
+    detail = {"sections": sections, "variants": 2, "intervening": scene.verdict.intervening}
+    return Cause(code="alternating_variants", severity="note", detail=detail)
+
+
+def _version_of(scene: Scene) -> Version:
+    prompt = scene.prompt
+    hashes = (prompt.system_hash, prompt.tools_hash, prompt.params_hash)
+    system, tools, params = (value.hex() if value else None for value in hashes)
+    return system, tools, params
+
+
+def _versions(scene: Scene, parent: Node) -> dict[str, Version]:
+    """What earlier requests of the conversation had in front of their messages, by id, newest first."""
+    nodes = (past.node for past in scene.sighting.candidates)
+    return {
+        node.id: (node.system, node.tools, node.params)
+        for node in nodes
+        if node.lineage == parent.lineage or (node.session is not None and node.session == scene.session)
+    }
+
+
+def _outlier(scene: Scene, parent: str, past: dict[str, Version]) -> Version | None:
+    """The version of the request in between, when this one returns to its parent's; not a side request's."""
+    between = scene.verdict.intervening
+    if between is None or past.get(parent) != _version_of(scene):
+        return None
+    if any(run.call.side for run in scene.model_runs if run.call.id == between):
+        return None
+    version = past.get(between)
+    return version if version != past[parent] else None
 
 
 def _placed(breaker: Breaker, cause: Cause) -> Cause:

@@ -56,6 +56,11 @@ DATES = [
     ("9 de julio de 2026", "10 de julio de 2026"),
     ("2026年7月9日", "2026年7月10日"),
     ("今日は木曜日です", "今日は金曜日です"),
+    ("jue., 5 mar. 2026", "vie., 6 mar. 2026"),
+    ("Do, 5. März 2026", "Fr, 6. März 2026"),
+    ("чт, 5 мар 2026", "пт, 6 мар 2026"),
+    ("qui, 5 de março de 2026", "sex, 6 de março de 2026"),
+    ("czwartek, 5 marca 2026", "piątek, 6 marca 2026"),
 ]
 COUNTERS = [
     ("used 45% (12k/100k tokens)", "used 46% (13k/100k tokens)"),
@@ -106,6 +111,8 @@ NEITHER = [
     ("March on", "Keep on"),
     ("sha 9f86d081", "sha 60303ae2"),
     ("ES2022", "ES2023"),
+    ("The user is Sam", "The user is Dom"),
+    ("Do this", "So this"),
 ]
 
 

@@ -218,7 +218,25 @@ async def test_two_variants_that_take_turns_are_noted() -> None:
     flow = await last(*bodies)
     assert codes(flow)[-1] == "alternating_variants"
     assert flow.causes[-1].detail["sections"] == ["tools"]
-    assert "alternating_variants" not in codes(await last(*bodies[:3]))
+    assert "alternating_variants" not in codes(await last(*bodies[:2]))
+
+
+async def test_one_odd_request_in_between_is_noted_once_the_conversation_returns() -> None:
+    both, one = names("a", "b"), names("a")
+    pipeline = Pipeline()
+    await pipeline.send(chat(U1, A1, U2, tools=both))
+    outlier = await pipeline.send(chat(U1, message("assistant", "[gone]"), U2, tools=one))
+    back = await pipeline.send(chat(U1, A1, U2, A2, U3, tools=both))
+    assert [(cause.code, cause.severity) for cause in back.causes] == [("alternating_variants", "note")]
+    assert back.causes[0].detail == {"sections": ["tools"], "variants": 2, "intervening": outlier.id}
+
+
+async def test_a_side_request_in_between_is_no_variant() -> None:
+    pipeline = Pipeline()
+    await pipeline.send(chat(U1, A1, U2, tools=names("a")))
+    await pipeline.send(chat(U1, system="Write a title for this conversation.", max_tokens=20))
+    back = await pipeline.send(chat(U1, A1, U2, A2, U3, tools=names("a")))
+    assert "alternating_variants" not in codes(back)
 
 
 async def test_no_cause_holds_prompt_text() -> None:
