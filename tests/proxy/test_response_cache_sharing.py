@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,17 +22,35 @@ PATIENCE_S = 0.5
 
 
 @pytest.fixture
-def own(start_proxy: StartProxy, backend: Backend, valkey: Valkey) -> Caching:
+def make_own(start_proxy: StartProxy, backend: Backend, valkey: Valkey) -> Callable[..., Caching]:
     """A proxy of the test's own, which shares calls."""
-    proxy = start_proxy(redis_url=valkey.url, response_cache="exact", response_cache_single_flight="true")
-    made = Caching(backend, proxy, valkey)
-    made.answer(as_json(said()))
+
+    def make(**settings: Any) -> Caching:
+        sharing = {"response_cache": "exact", "response_cache_single_flight": "true"}
+        made = Caching(backend, start_proxy(redis_url=valkey.url, **sharing, **settings), valkey)
+        made.answer(as_json(said()))
+        return made
+
+    return make
+
+
+@pytest.fixture
+def own(make_own: Callable[..., Caching]) -> Caching:
+    """One that a busy machine makes late but no different."""
+    return make_own(patient=True)
+
+
+@pytest.fixture
+def hasty(make_own: Callable[..., Caching]) -> Caching:
+    """One with the contract's times."""
+    made = make_own()
+    assert wait_for(lambda: made.ask(chat()).ours["cache"] == "hit")
     return made
 
 
-def test_redis_that_hangs_costs_a_miss_and_no_time(own: Caching) -> None:
+def test_redis_that_hangs_costs_a_miss_and_no_time(hasty: Caching) -> None:
     """Then, once it is back, requests hit again."""
-    assert own.verdicts(chat(), chat()) == ["miss", "hit"]
+    own = hasty
     own.valkey.freeze()
     for n in range(5):
         began = time.monotonic()
@@ -42,9 +61,9 @@ def test_redis_that_hangs_costs_a_miss_and_no_time(own: Caching) -> None:
     assert wait_for(lambda: own.ask(chat()).ours["cache"] == "hit")
 
 
-def test_redis_that_is_gone_costs_a_miss_and_no_time(own: Caching) -> None:
+def test_redis_that_is_gone_costs_a_miss_and_no_time(hasty: Caching) -> None:
     """From a stopped server on; what was stored is there after it starts again."""
-    assert own.verdicts(chat(), chat()) == ["miss", "hit"]
+    own = hasty
     own.valkey.stop()
     began = time.monotonic()
     assert own.verdicts(chat(), chat("other"), chat("other")) == ["miss", "miss", "miss"]
@@ -79,7 +98,8 @@ def test_r82_answers_survive_a_restart_and_are_shared(
     """A second process with the same key file, and the first one started again, know what was stored."""
     own.ask(chat())
     key = next(own.proxy.folder.rglob("install.key"))
-    settings: dict[str, Any] = {"redis_url": valkey.url, "response_cache": "exact", "key_file": key}
+    settings: dict[str, Any] = {"redis_url": valkey.url, "response_cache": "exact", "patient": True}
+    settings["key_file"] = key
     other = Caching(backend, start_proxy(**settings), valkey)
     other.model = own.model
     assert other.ask(chat()).ours["cache"] == "hit"
@@ -130,15 +150,23 @@ def test_a_model_pulled_anew_has_answers_of_its_own(own: Caching) -> None:
     assert own.verdicts(question, path=OLLAMA) == ["hit"]
 
 
-def slow(words: int = 20) -> Any:
-    """A stream of a second."""
+def slow(words: int = 20, seconds: float = 1.0) -> Any:
+    """A stream that takes its time."""
     events = [chunk({"content": f"w{n} "}) for n in range(words)]
-    return sse([*events, chunk({}, "stop"), "data: [DONE]\n\n"], gap=1 / words)
+    return sse([*events, chunk({}, "stop"), "data: [DONE]\n\n"], gap=seconds / words)
+
+
+def slow_as_asked(received: Received) -> Any:
+    """In a second, streamed or whole, whichever of several requests comes first."""
+    if received.method == "GET":
+        return body("", status=404)
+    whole = said("".join(f"w{n} " for n in range(20)))
+    return slow() if received.json()["stream"] else as_json(whole, head_delay=1.0)
 
 
 def test_equal_requests_under_way_share_one_call(own: Caching) -> None:
     """Each gets the whole answer in its own form."""
-    own.answer(slow())
+    own.backend.answer(slow_as_asked)
     with ThreadPoolExecutor(5) as pool:
         asked = [pool.submit(own.ask, chat(stream=n % 2 == 0)) for n in range(5)]
         answers = [each.result() for each in asked]
@@ -149,6 +177,29 @@ def test_equal_requests_under_way_share_one_call(own: Caching) -> None:
         assert (answer.header("content-type") or "").startswith(
             "text/event-stream" if answer.body.startswith(b"data") else "application/json"
         )
+
+
+def test_a_redis_that_hangs_under_way_takes_nothing_from_those_who_share(hasty: Caching) -> None:
+    """Neither the answer of the call, nor the time in which Redis was to store it."""
+    hasty.answer(slow(seconds=3.0))
+    ended: list[float] = []
+
+    def ask() -> str:
+        verdict = hasty.ask(chat("shared", stream=True)).ours["cache"]
+        ended.append(time.monotonic())
+        return verdict
+
+    with ThreadPoolExecutor(3) as pool:
+        asked = [pool.submit(ask)]
+        wait_for(lambda: len(hasty.calls) == 2)  # with the one that `hasty` began with
+        asked += [pool.submit(ask), pool.submit(ask)]
+        time.sleep(1.0)
+        hasty.valkey.freeze()
+        verdicts = sorted(each.result() for each in asked)
+    hasty.valkey.thaw()
+    assert verdicts == ["hit", "hit", "miss"]
+    assert len(hasty.calls) == 2
+    assert max(ended) - min(ended) < PATIENCE_S
 
 
 def leave_after(proxy: Proxy, value: dict[str, Any], seconds: float) -> None:

@@ -93,8 +93,8 @@ class Caching(Wire):
 
 
 def start(folder: Any, backend: Backend, valkey: Valkey, **settings: Any) -> Proxy:
-    """A proxy with the cache on."""
-    own = {"redis_url": valkey.url, "response_cache": "exact"} | settings
+    """A proxy with the cache on, which a busy machine makes late but no different."""
+    own = {"redis_url": valkey.url, "response_cache": "exact", "patient": True} | settings
     return Proxy(folder, backend.url, **own).start()
 
 

@@ -22,6 +22,7 @@ import pytest
 from tests.support.backend import Backend, Received, Reply
 from tests.support.http import Answer, Client, Headers
 
+ROOT = Path(__file__).parents[2]
 START_S = 30.0  # a cold start on two shared cores takes about two seconds
 
 
@@ -33,10 +34,16 @@ def free_port() -> int:
 
 
 class Proxy:
-    """One `metalanchor proxy`. Settings are given by name, as ``max_body=1000``."""
+    """One `metalanchor proxy`. Settings are given by name, as ``max_body=1000``.
 
-    def __init__(self, folder: Path, backend_url: str | None, **settings: Any) -> None:
+    A `patient` one waits for a Redis that is late (see `tests.support.patient`).
+    """
+
+    def __init__(
+        self, folder: Path, backend_url: str | None, *, patient: bool = False, **settings: Any
+    ) -> None:
         self.folder = folder
+        self._module = "tests.support.patient" if patient else "services.cli"
         self.port = settings.pop("port", None) or free_port()
         self.log = folder / "proxy.log"
         self._settings = {"port": self.port, "data_dir": folder / "data", "backend_url": backend_url}
@@ -60,7 +67,8 @@ class Proxy:
         home = {"HOME": str(self.folder), "XDG_CONFIG_HOME": str(self.folder / "config")}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "services.cli", "proxy"],
+                [sys.executable, "-m", self._module, "proxy"],
+                cwd=ROOT if self._module.startswith("tests") else None,
                 env={**clean, **home, **own},
                 stdout=log,
                 stderr=log,

@@ -68,17 +68,19 @@ class ResponseCache:
         ticket = await self.desk.issue(flow, body, query)
         if ticket is None or not ticket.key:
             return ticket
+        ahead = self._other(ticket) if ticket.wish.read else None
         landing = self.flights.under_way(ticket.key, landing=True)
         if landing is not None:
             await asyncio.wait({landing.landed}, timeout=LANDING_S)
             if not landing.landed.done():  # Redis is slow, and the time is up
+                ticket.other = ahead
                 return ticket
         self._found(ticket, await self.store.get(ticket.key, counted=ticket.wish.counted), "hit")
         if ticket.wish.read:
-            if ticket.replay is None and self._other(ticket) is None:
+            if ticket.replay is None and ahead is None and self._other(ticket) is None:
                 await self._match(ticket)
             if ticket.replay is None:  # no waiting from here to `begin`, else two could set out at once
-                ticket.other = self._other(ticket)
+                ticket.other = self._other(ticket) or ahead  # which may have landed meanwhile
         return ticket
 
     async def again(self, ticket: Ticket) -> None:
@@ -95,24 +97,27 @@ class ResponseCache:
         if ticket.key and ticket.wish.write:
             ticket.flight = self.flights.begin(ticket.key)
 
-    def land(self, ticket: Ticket, stored: Stored | None = None) -> None:
+    def land(self, ticket: Ticket) -> None:
         """Nothing more is to be expected of the request. Idempotent."""
         if ticket.flight is not None:
-            self.flights.land(ticket.flight, stored)
+            self.flights.land(ticket.flight)
 
     async def keep(self, ticket: Ticket, flow: Flow) -> None:
         """Store the answer that the backend gave to its end, if it is complete."""
-        stored = None
+        flight = ticket.flight
         try:
-            if ticket.flight is not None and ticket.flight.recorder is not None:
-                stored = await stored_of(ticket, flow, ticket.flight.recorder)
-            if stored is not None:
-                words = terms_of(self._secret, said(flow))
-                kept = await self.store.put(ticket.key, stored, ticket.ttl_s, words, ticket.turn)
-                if kept and self.matcher is not None and ticket.question is not None:
-                    await self.matcher.add(ticket.question, ticket.key, ticket.ttl_s)
+            if flight is None or flight.recorder is None:
+                return
+            stored = await stored_of(ticket, flow, flight.recorder)
+            if stored is None:
+                return
+            self.flights.tell(flight, stored)
+            words = terms_of(self._secret, said(flow))
+            kept = await self.store.put(ticket.key, stored, ticket.ttl_s, words, ticket.turn)
+            if kept and self.matcher is not None and ticket.question is not None:
+                await self.matcher.add(ticket.question, ticket.key, ticket.ttl_s)
         finally:
-            self.land(ticket, stored)
+            self.land(ticket)
 
     def noticed(self, flow: Flow) -> None:
         """A call that is no generation has ended; it may have changed what a model's name stands for."""

@@ -2,7 +2,8 @@
 
 A flight begins when a request goes to the backend and lands when its answer is stored, or is not to be. Who
 asks the same while the last bytes are on their way waits for the landing, a moment at most, so that a repeat
-never misses the answer it has just seen. With sharing switched on, who asks the same at any time waits.
+never misses the answer it has just seen. With sharing switched on, who asks the same at any time waits, but
+for the answer alone: a Redis that hangs while it is stored is nothing to them.
 """
 
 import asyncio
@@ -26,7 +27,9 @@ class Flight:
         self.end: Callable[[], None] | None = None
         self.deserted = False
         self.storing = False
-        self.landed: asyncio.Future[Stored | None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self.answered: asyncio.Future[Stored | None] = loop.create_future()
+        self.landed: asyncio.Future[None] = loop.create_future()
 
     @property
     def landing(self) -> bool:
@@ -52,12 +55,18 @@ class Flights:
         self._flights.setdefault(key, []).append(flight)
         return flight
 
-    def land(self, flight: Flight, stored: Stored | None) -> None:
+    def tell(self, flight: Flight, stored: Stored | None) -> None:
+        """Its answer is known, or will not be. Idempotent."""
+        if not flight.answered.done():
+            flight.answered.set_result(stored)
+        flight.end = None  # it knows its request by it, and the request its flight: a circle
+
+    def land(self, flight: Flight) -> None:
         """Its answer is stored, or will not be. Idempotent."""
         if flight.landed.done():
             return
-        flight.landed.set_result(stored)
-        flight.end = None  # it knows its request by it, and the request its flight: a circle
+        self.tell(flight, None)
+        flight.landed.set_result(None)
         left = [other for other in self._flights.get(flight.key, ()) if other is not flight]
         if left:
             self._flights[flight.key] = left

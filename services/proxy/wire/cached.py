@@ -47,7 +47,7 @@ async def _share(cache: ResponseCache, ticket: Ticket, other: Flight) -> None:
     """Wait for an equal request; its answer is this one's too, and what it fails in is tried again."""
     other.passengers += 1
     try:
-        stored = await asyncio.shield(other.landed)
+        stored = await asyncio.shield(other.answered)
     finally:
         other.leave()
     ticket.other = None
