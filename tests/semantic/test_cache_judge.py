@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from services.cli.cache import cache
+from services.cli import cli
 from services.semantic import embeddings
 from services.semantic.ruling import decide
 
@@ -15,7 +15,7 @@ APART = {"a": "怎么打开灯？", "b": "怎么关闭灯？"}
 
 
 def run(text: str) -> Any:
-    return CliRunner().invoke(cache, ["judge"], input=text.encode())
+    return CliRunner().invoke(cli, ["cache", "judge"], input=text.encode())
 
 
 def test_each_pair_gets_one_verdict_in_order():

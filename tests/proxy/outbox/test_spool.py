@@ -52,15 +52,15 @@ def test_rows_come_back_in_order(folder):
 
 def test_the_oldest_rows_give_way_and_are_counted(folder):
     """A full spool holds the newest rows, never more bytes than it may, and counts every row that went."""
-    spool = Spool(folder, 64 << 10)
-    for number in range(2_000):
+    spool = Spool(folder, 16 << 10)
+    for number in range(500):
         assert spool.write([row(number)])
-        assert spool.bytes <= 64 << 10
+        assert spool.bytes <= 16 << 10
 
     kept = replay(spool)
-    assert kept == list(range(2_000 - len(kept), 2_000))
-    assert spool.dropped == 2_000 - len(kept)
-    assert len(kept) > 200
+    assert kept == list(range(500 - len(kept), 500))
+    assert spool.dropped == 500 - len(kept)
+    assert len(kept) > 50
 
 
 def test_rows_larger_than_the_spool_are_refused(folder):
@@ -134,14 +134,14 @@ def test_a_segment_being_written_is_left_to_its_writer(folder):
 
 def test_the_bound_holds_for_several_writers(folder):
     """The folder as a whole is bounded, whoever writes."""
-    spools = [Spool(folder, 64 << 10) for _ in range(3)]
-    for number in range(1_500):
+    spools = [Spool(folder, 16 << 10) for _ in range(3)]
+    for number in range(450):
         assert spools[number % 3].write([row(number)])
     total = sum(path.stat().st_size for path in folder.iterdir())
 
-    assert total <= 64 << 10
+    assert total <= 16 << 10
     kept = sum(path.read_bytes().count(b"\n") for path in folder.iterdir())
-    assert kept + sum(spool.dropped for spool in spools) == 1_500
+    assert kept + sum(spool.dropped for spool in spools) == 450
 
 
 WRITER = """
