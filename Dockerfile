@@ -28,7 +28,8 @@ COPY migrations migrations
 COPY services services
 # The worker imports nothing of the proxy. What is only needed to install goes last, pip by its own hand.
 RUN if [ "$PART" = worker ]; then \
-      find services -mindepth 1 -maxdepth 1 -type d ! -name cli ! -name history ! -name logger -exec rm -r {} +; \
+      find services -mindepth 1 -maxdepth 1 -type d \
+        ! -name cli ! -name history ! -name logger ! -name watch -exec rm -r {} +; \
     fi \
  && /opt/metalanchor/bin/python -m pip install --quiet --no-deps --no-build-isolation . \
  && /opt/metalanchor/bin/python -m pip uninstall --quiet --yes setuptools pip \

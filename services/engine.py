@@ -17,7 +17,7 @@ import sys
 import threading
 from pathlib import Path
 
-from services.proxy.probe import STAND_IN_ALIAS
+from services.probe import STAND_IN_ALIAS
 from services.supervisor import leave_with_parent
 
 OPENMP = "libgomp.so.1"

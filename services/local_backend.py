@@ -1,13 +1,13 @@
 """Decides which model server ``metalanchor up`` serves: the configured one, one that runs, or none yet.
 
-It owns no state; it looks at local ports (through `services.proxy.probe`) and at what is installed.
+It owns no state; it looks at local ports (through `services.probe`) and at what is installed.
 """
 
 import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from services.proxy.probe import find_local_backend
+from services.probe import find_local_backend
 from services.settings import Settings
 
 OLLAMA_URL = "http://127.0.0.1:11434"

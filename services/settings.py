@@ -52,6 +52,11 @@ class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ttl: float = 0.0
 
 
+def backend_name(url: str) -> str:
+    """The default name of a backend: its authority, so that every process calls it the same."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
 def _data_dir() -> str:
     return platformdirs.user_data_dir("metalanchor", appauthor=False)
 
@@ -105,6 +110,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def database(self) -> str:
         """The SQLAlchemy URL of the history: the configured one, else a SQLite file in the data folder."""
         return self.database_url or f"sqlite:///{self.data_path / 'history.sqlite'}"
+
+    @property
+    def named_backends(self) -> list[BackendSetting]:
+        """The model servers that are configured, that of the environment first; empty where none is."""
+        rows = list(self.backend)
+        if self.backend_url:
+            name = backend_name(self.backend_url)
+            rows.insert(0, BackendSetting(name=name, url=self.backend_url, kind=self.backend_kind))
+        return rows
 
 
 class Sourced(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ import pytest
 
 from services import local_backend
 from services.local_backend import OLLAMA_URL, choose
-from services.proxy.probe import Found
+from services.probe import Found
 from services.settings import BackendSetting, Settings
 
 

@@ -24,7 +24,9 @@ OPTIONS = (
 # newer Python leaves it out, and a hashed install then refuses.
 OLD_PYTHON = ("async-timeout>=4.0.3",)
 # What `metalanchor worker` and `metalanchor migrate` import; tests/compose runs both from an image of these.
-WORKER = frozenset({"alembic", "click", "hiredis", "msgspec", "platformdirs", "redis", "rq", "sqlalchemy"})
+WORKER = frozenset({
+    "alembic", "click", "hiredis", "msgspec", "platformdirs", "prometheus-client", "redis", "rq", "sqlalchemy",
+})  # fmt: skip
 
 
 def wanted(project: dict[str, Any]) -> dict[str, list[str]]:

@@ -16,7 +16,7 @@ from services.cli import client, flags, prices, stores
 from services.cli.errors import Failure, Unreachable
 from services.cli.output import as_json, print_json, print_rows
 from services.cli.verdict import Verdict
-from services.proxy.probe import probe_blocking
+from services.probe import probe_blocking
 from services.settings import Settings, load
 
 FILES_LOW = 1024  # a proxied stream takes two; a handful of agents with their probes stays below this

@@ -14,8 +14,7 @@ from services.cli import client
 from services.cli.errors import Failure, Unreachable
 from services.cli.history import reading
 from services.cli.verdict import Verdict
-from services.proxy.backend import backend_name
-from services.proxy.probe import Found, ask, probe_blocking
+from services.probe import Found, ask, probe_blocking
 from services.settings import Settings
 from services.watch.evidence import Used, used_since
 from services.watch.reading import Reading
@@ -49,9 +48,7 @@ def flags(settings: Settings) -> Verdict:
 
 def _backends(settings: Settings) -> dict[str, str]:
     """The configured backends by name, else the one that a running proxy serves."""
-    found = {row.name: row.url for row in settings.backend}
-    if settings.backend_url:
-        found[backend_name(settings.backend_url)] = settings.backend_url
+    found = {row.name: row.url for row in settings.named_backends}
     if found:
         return found
     try:

@@ -22,7 +22,7 @@ from services import engine, private_redis
 from services.cli import client
 from services.cli.errors import Failure, Unreachable
 from services.local_backend import Choice, choose, look
-from services.proxy.probe import ask
+from services.probe import ask
 from services.settings import PREFIX, Settings
 from services.supervisor import Child, Supervisor
 

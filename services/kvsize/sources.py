@@ -14,7 +14,7 @@ import msgspec
 from services.kvsize.gguf import BadGguf, read_metadata
 from services.kvsize.metadata import NoShape, shape_of
 from services.kvsize.shape import Shape
-from services.proxy.probe import ask, connection_to, probe_blocking
+from services.probe import ask, connection_to, probe_blocking
 
 LIMIT_S = 10.0
 # A verbose answer repeats the whole vocabulary.

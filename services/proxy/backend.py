@@ -39,8 +39,3 @@ class Backend(msgspec.Struct, kw_only=True):
         """The version as comparable numbers, or None where it is unknown or has none."""
         found = re.match(r"v?(\d+(?:\.\d+)*)", self.version or "")
         return tuple(int(part) for part in found[1].split(".")) if found else None
-
-
-def backend_name(url: str) -> str:
-    """The default name of a backend: its authority, so that every proxy calls it the same."""
-    return urlsplit(url).netloc.rpartition("@")[2]

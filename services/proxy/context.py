@@ -16,7 +16,7 @@ from services.proxy.admin.recent import Recent
 from services.proxy.admin.strips import Strips
 from services.proxy.answers import open_answers
 from services.proxy.answers.cache import ResponseCache
-from services.proxy.backend import Backend, backend_name
+from services.proxy.backend import Backend
 from services.proxy.chunking.analysis import Analyser
 from services.proxy.key import load_key
 from services.proxy.later import Later
@@ -35,7 +35,7 @@ from services.proxy.turns import Turns
 from services.proxy.upstream import make_upstream
 from services.proxy.upstream.base import Upstream
 from services.proxy.watcher import BackendWatcher
-from services.settings import BackendSetting, Settings
+from services.settings import BackendSetting, Settings, backend_name
 
 # Where Ollama listens; it is the server most people have, and the one that a proxy without a setting serves.
 DEFAULT_BACKEND = "http://127.0.0.1:11434"
@@ -95,10 +95,9 @@ def backend_settings(settings: Settings) -> list[BackendSetting]:
 
     The first takes METALANCHOR_PORT unless it names its own.
     """
-    rows = list(settings.backend)
-    if settings.backend_url or not rows:
-        url = settings.backend_url or DEFAULT_BACKEND
-        rows.insert(0, BackendSetting(name=backend_name(url), url=url, kind=settings.backend_kind))
+    rows = settings.named_backends or [
+        BackendSetting(name=backend_name(DEFAULT_BACKEND), url=DEFAULT_BACKEND, kind=settings.backend_kind)
+    ]
     rows[0] = msgspec.structs.replace(rows[0], port=rows[0].port or settings.port)
     return rows
 

@@ -6,10 +6,10 @@ new server, and the old connections close when the last of them is done. Nothing
 
 import asyncio
 
-from services.proxy.backend import Backend, backend_name
+from services.probe import Found, find_local_backend
+from services.proxy.backend import Backend
 from services.proxy.context import Context, Destination, open_destination
-from services.proxy.probe import Found, find_local_backend
-from services.settings import BackendSetting
+from services.settings import BackendSetting, backend_name
 
 LOOK_S = 2.0
 DRAIN_LOOK_S = 0.5

@@ -10,7 +10,7 @@ import json
 from typing import Any
 from urllib.parse import urlsplit
 
-from services.proxy.probe import connection_to
+from services.probe import connection_to
 
 WORD = "Yes"  # its own tokens are counted apart and taken out
 TIMEOUT_S = 5.0  # rendering and counting a line takes milliseconds, also beside a running prefill

@@ -8,8 +8,8 @@ import asyncio
 import time
 from typing import Any
 
+from services.probe import Found, brief, probe_blocking, refused
 from services.proxy.backend import Backend
-from services.proxy.probe import Found, brief, probe_blocking, refused
 from services.proxy.restarts import Life, Restart
 from services.proxy.template import template_of
 

@@ -20,7 +20,6 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from services.history.engine import HistoryError, open_engine
-from services.proxy.backend import backend_name
 from services.queue import NAMESPACE, Sampled
 from services.settings import BackendSetting, Settings
 from services.watch import samples
@@ -58,10 +57,7 @@ class Target(msgspec.Struct):
 
 def targets_of(settings: Settings) -> list[Target]:
     """The configured backends that may have counters."""
-    rows = list(settings.backend)
-    if settings.backend_url:
-        url = settings.backend_url
-        rows.insert(0, BackendSetting(name=backend_name(url), url=url, kind=settings.backend_kind))
+    rows = settings.named_backends
     return [Target(row.name, row.url) for row in rows if row.kind not in SILENT_KINDS and not _is_cloud(row)]
 
 

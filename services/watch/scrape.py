@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from services.proxy.probe import connection_to, probe_blocking
+from services.probe import connection_to, probe_blocking
 from services.watch.exporters import NotMetrics, Unknown, read
 from services.watch.reading import Reading
 

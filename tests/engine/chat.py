@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from services.proxy.probe import ask
+from services.probe import ask
 from tests.support.http import Answer
 from tests.support.proxy import Proxy
 from tests.support.rows import wait_for

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from services import engine
-from services.proxy.probe import probe_blocking
+from services.probe import probe_blocking
 from tests.engine.chat import Stack
 from tests.support.proxy import Proxy, free_port
 from tests.support.rows import wait_for

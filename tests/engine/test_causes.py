@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from services import engine
-from services.proxy.probe import probe_blocking
+from services.probe import probe_blocking
 from tests.engine.chat import Stack, Turn, system_prompt
 from tests.support.proxy import Proxy, free_port
 from tests.support.rows import wait_for

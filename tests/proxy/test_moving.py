@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from services.probe import Found
 from services.proxy import app, moving
 from services.proxy.context import open_destination
-from services.proxy.probe import Found
 from services.settings import BackendSetting, Settings
 
 

@@ -11,10 +11,10 @@ from typing import Any
 from litestar import Response, Router, post
 from litestar.exceptions import NotFoundException
 
+from services.probe import connection_to
 from services.proxy.admin.errors import failure
 from services.proxy.admin.parts import Parts
 from services.proxy.backend import Backend
-from services.proxy.probe import connection_to
 from services.proxy.settling.exact import Inexact, exact
 
 TIMEOUT_S = 30.0  # Ollama loads the model before it renders

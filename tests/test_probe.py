@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.proxy import probe
+from services.probe import Found, find_local_backend, probe_blocking
+from services import probe
 from services.proxy.backend import Backend
-from services.proxy.probe import Found, find_local_backend, probe_blocking
 from services.proxy.watcher import BackendWatcher
 
 
