@@ -1,6 +1,6 @@
 """The place step without the shared state, whose answer is at hand here: text, query, comparison, verdict."""
 
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.dialects.base import Dialect
 from services.proxy.flow import Flow, Verdict
 from services.proxy.identity import identify

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.probe import Found, find_local_backend, probe_blocking
 from services import probe
-from services.proxy.backend import Backend
-from services.proxy.watcher import BackendWatcher
+from services.probe import Found, find_local_backend, probe_blocking
+from services.proxy.backends.backend import Backend
+from services.proxy.backends.watcher import BackendWatcher
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from litestar import Litestar
 
 from services.proxy.admin import create_admin
 from services.proxy.admin.login import Door, wants_page
+from services.proxy.backends.moving import leave_stand_in
 from services.proxy.context import Context, Destination, close_context, open_context
-from services.proxy.moving import leave_stand_in
 from services.proxy.wire import errors
 from services.proxy.wire.departure import Receive
 from services.proxy.wire.entry import Scope

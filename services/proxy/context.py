@@ -16,10 +16,11 @@ from services.proxy.admin.recent import Recent
 from services.proxy.admin.strips import Strips
 from services.proxy.answers import open_answers
 from services.proxy.answers.cache import ResponseCache
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
+from services.proxy.backends.watcher import BackendWatcher
 from services.proxy.chunking.analysis import Analyser
+from services.proxy.chunking.turns import Turns
 from services.proxy.key import load_key
-from services.proxy.later import Later
 from services.proxy.live import Live
 from services.proxy.outbox import Outbox
 from services.proxy.placing.texts import Texts
@@ -27,14 +28,13 @@ from services.proxy.placing.tokens import Estimator
 from services.proxy.settling.billing import Billing
 from services.proxy.settling.endings import Endings
 from services.proxy.settling.explain import Explanations
+from services.proxy.settling.later import Later
 from services.proxy.settling.speed import Speeds
 from services.proxy.splicing.fix import Breakpoints
 from services.proxy.state import open_state
 from services.proxy.state.base import State
-from services.proxy.turns import Turns
 from services.proxy.upstream import make_upstream
 from services.proxy.upstream.base import Upstream
-from services.proxy.watcher import BackendWatcher
 from services.settings import BackendSetting, Settings, backend_name
 
 # Where Ollama listens; it is the server most people have, and the one that a proxy without a setting serves.

@@ -11,7 +11,7 @@ import msgspec
 
 from services.costs.cost import Cost
 from services.ids import new_id
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.dialects.base import Dialect, Outcome
 from services.proxy.prompt import Prompt, SectionKind
 from services.proxy.state.base import Past, Query, Sighting

@@ -4,7 +4,7 @@ import pytest
 
 from services.costs.cost import Tokens, break_even, cost_of
 from services.costs.prices import load_prices
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.dialects.base import Outcome
 from services.proxy.flow import Flow
 from services.proxy.settling.billing import Billing, is_near

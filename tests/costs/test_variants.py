@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.costs.prices import load_prices
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.flow import Flow
 from services.proxy.settling.billing import Billing
 from services.proxy.settling.usage import measure

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from services.costs.prices import load_prices
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.chunking.analysis import Analyser
 from services.proxy.dialects import for_route
 from services.proxy.flow import Flow

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.chunking.analysis import Analyser
 from services.proxy.dialects import for_route
 from services.proxy.flow import Flow

@@ -14,7 +14,7 @@ from litestar.exceptions import NotFoundException
 from services.probe import connection_to
 from services.proxy.admin.errors import failure
 from services.proxy.admin.parts import Parts
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.settling.exact import Inexact, exact
 
 TIMEOUT_S = 30.0  # Ollama loads the model before it renders

@@ -17,7 +17,7 @@ from services.proxy.admin.history import History
 from services.proxy.admin.hoard import Hoard
 from services.proxy.admin.metrics import CONTENT_TYPE, Family, outbox_families, state_families
 from services.proxy.admin.parts import Parts
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.settings import backend_name
 
 DATABASE_LIMIT_S = 1.5

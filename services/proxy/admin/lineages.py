@@ -16,7 +16,7 @@ from services.proxy.admin.errors import HistoryUnavailable
 from services.proxy.admin.filters import Cursor, Limit, refuse_unknown
 from services.proxy.admin.history import History
 from services.proxy.admin.parts import Parts
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.causes.residency import KEEP_ALIVE_S
 from services.proxy.causes.scene import same_model, slots_of
 from services.proxy.state.base import Live

@@ -7,7 +7,7 @@ from services.proxy.admin.metrics import Metrics
 from services.proxy.admin.recent import Recent
 from services.proxy.admin.strips import Strips
 from services.proxy.answers.cache import ResponseCache
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.live import Live
 from services.proxy.outbox import Outbox
 from services.proxy.placing.texts import Texts

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from services.probe import ask
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 
 FRESH_S = 10.0  # how long a changed model may go unnoticed, unless the change came through this proxy
 WAIT_S = 0.04  # for the very first answer; Ollama gives it in 1 to 5 ms

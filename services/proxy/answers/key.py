@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.settings import is_loopback
 
 NOT_IN_KEY = frozenset({"stream", "stream_options", "user", "metadata", "keep_alive"})

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
+from services.proxy.backends.restarts import Restart
 from services.proxy.causes.scene import NEVER_RAN, Run, Scene, same_model
 from services.proxy.flow import Cause
-from services.proxy.restarts import Restart
 from services.proxy.state.base import Past
 
 KEEP_ALIVE_S = 300.0  # Ollama's default; a backend with another is caught by its reported load time

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.flow import Breaker, Measured, Verdict
 from services.proxy.prompt import Prompt, Section
 from services.proxy.state.base import Call, Past, Settled, Sighting

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from typing import Any
 
-from services.proxy.endpoint import endpoint_of
+from services.proxy.dialects.endpoint import endpoint_of
 from services.proxy.flow import Flow
 from services.proxy.outbox.buffer import Buffer
 from services.proxy.outbox.copies import Copies

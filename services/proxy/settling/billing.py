@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from services.costs.cost import Cost, Tokens, cost_of
 from services.costs.prices import VENDORS, Price, Prices
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.flow import Flow, Measured
 
 UNPRICED = 32  # models without a price that are remembered by name; a user asks for a handful

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from services.proxy.dialects import kind_of
-from services.proxy.endpoint import endpoint_of
+from services.proxy.dialects.endpoint import endpoint_of
 from services.proxy.flow import Cached, Cause, Flow, Verdict
 from services.proxy.placing.outline import outline
 from services.proxy.prompt import Prompt

@@ -7,7 +7,7 @@ a count out, or send a constant zero, whatever they reused.
 
 from typing import NamedTuple
 
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.dialects.base import Dialect, Outcome
 from services.proxy.flow import Measured
 

@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.protocol import State
 from websockets.typing import Subprotocol
 
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.wire.headers import Headers, relayed_headers, sent_headers
 
 Receive = Callable[[], Awaitable[Any]]

@@ -11,7 +11,7 @@ import pytest
 
 from services.history.migrate import upgrade
 from services.proxy.admin.health import backend_status, overall
-from services.proxy.backend import Backend as Known
+from services.proxy.backends.backend import Backend as Known
 from tests.support.backend import Engine, Ollama
 from tests.support.rows import wait_for
 

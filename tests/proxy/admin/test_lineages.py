@@ -3,7 +3,7 @@
 import pytest
 
 from services.proxy.admin.lineages import describe, state_of
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.state.base import Live, Past, Settled
 from tests.support.backend import Engine, Ollama
 from tests.support.queries import make_query

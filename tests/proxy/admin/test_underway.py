@@ -5,7 +5,7 @@ import time
 import pytest
 
 from services.proxy.admin.underway import ahead_of, describe, phase_of, progress_of
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.dialects.base import Outcome
 from services.proxy.flow import Cause, Flow, Verdict
 from services.proxy.prompt import Prompt

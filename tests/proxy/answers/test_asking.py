@@ -5,7 +5,7 @@ import pytest
 from services.proxy.answers.key import Place, UnkeyedError, canonical, read_body
 from services.proxy.answers.terms import MOST, every, terms_of, wanted
 from services.proxy.answers.wish import TAGS, Wish, wish_of
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 
 KEY = b"k" * 32
 

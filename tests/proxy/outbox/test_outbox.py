@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from services.ids import new_id
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.flow import Flow
 from services.proxy.outbox import Outbox
 from services.queue import open_queue

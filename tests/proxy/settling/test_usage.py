@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.dialects.base import Outcome
 from services.proxy.settling.usage import measure
 from tests.support.requests import CHAT, GENERATE, MESSAGES, OLLAMA, RESPONSES, dialect_of

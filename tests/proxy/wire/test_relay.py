@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.dialects import for_route
 from services.proxy.flow import Flow
 from services.proxy.upstream.answer import Answer

@@ -7,7 +7,7 @@ new server, and the old connections close when the last of them is done. Nothing
 import asyncio
 
 from services.probe import Found, find_local_backend
-from services.proxy.backend import Backend
+from services.proxy.backends.backend import Backend
 from services.proxy.context import Context, Destination, open_destination
 from services.settings import BackendSetting, backend_name
 

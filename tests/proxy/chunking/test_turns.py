@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 
-from services.proxy.turns import Turns
+from services.proxy.chunking.turns import Turns
 
 
 async def test_one_that_is_alone_goes_straight_on() -> None:

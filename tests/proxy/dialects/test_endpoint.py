@@ -3,7 +3,7 @@
 import pytest
 
 from services.proxy.dialects import for_route
-from services.proxy.endpoint import endpoint_of
+from services.proxy.dialects.endpoint import endpoint_of
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from services.proxy.restarts import Restart
+from services.proxy.backends.restarts import Restart
 
 
 class Backend(msgspec.Struct, kw_only=True):

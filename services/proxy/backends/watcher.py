@@ -9,9 +9,9 @@ import time
 from typing import Any
 
 from services.probe import Found, brief, probe_blocking, refused
-from services.proxy.backend import Backend
-from services.proxy.restarts import Life, Restart
-from services.proxy.template import template_of
+from services.proxy.backends.backend import Backend
+from services.proxy.backends.restarts import Life, Restart
+from services.proxy.backends.template import template_of
 
 UP_S = 30.0
 DOWN_S = 2.0

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.proxy.template import template_of
+from services.proxy.backends.template import template_of
 from tests.support.backend import Backend
 from tests.support.backend.script import Received, Reply, as_json
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.proxy.restarts import Life, Restart
+from services.proxy.backends.restarts import Life, Restart
 
 FACTS = {"n_ctx": 4096, "total_slots": 1, "model": "m.gguf", "process": "a", "version": "b1"}
 

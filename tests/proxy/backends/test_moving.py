@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from services.probe import Found
-from services.proxy import app, moving
+from services.proxy import app
+from services.proxy.backends import moving
 from services.proxy.context import open_destination
 from services.settings import BackendSetting, Settings
 

@@ -1,0 +1,1 @@
+"""Knows the model servers behind the proxy: what each is, whether it answers, when it became another."""
