@@ -50,7 +50,7 @@ _REWRITTEN = _rules(
     (r"^why do (?:we|humans|human beings) ", "why do people "),
     (r"^(why (?:do|does) .+ (?:make|give|help|keep)) (?:you|us|humans)(?= \w)", r"\1 people"),
     (rf"^why (?:do|does) {_X} (?:happen|occur|take place)$", r"what causes \g<x>"),
-    (rf"^what (?:does|do) (?!my |your |his |her |our |their ){_X} do(?P<r> (?:in|on) .+)?$", r"what is the purpose of \g<x>\g<r>"),
+    (rf"^what (?:does|do) (?!my |your |his |her |our |their |(?:women|men|children|kids|parents|workers|citizens)\b){_X} do(?P<r> (?:in|on) .+)?$", r"what is the purpose of \g<x>\g<r>"),
     (r"^what is the (?:function|role|point|use) of (?=.)", "what is the purpose of "),
     (rf"\b(?:stop|prevent|keep) {_X} from (?P<y>\w+ing)\b", r"prevent \g<x> from \g<y>"),
     (r"\bstop ((?:my|your|the|a|an) \w+(?: \w+)?) (\w+ing)\b", r"prevent \1 from \2"),
@@ -92,7 +92,6 @@ _REWRITTEN = _rules(
     (rf"^what is the number of {_X}$", r"how many \g<x> are there"),
     (rf"^how many {_X} exist$", r"how many \g<x> are there"),
     (rf"^how ({_DEGREE}(?: \w+)?) should (i|you|one|we) ", r"how \1 do \2 need to "),
-    (rf"^how ({_DEGREE}(?: \w+)?) do (i|you|one|we) have to ", r"how \1 do \2 need to "),
     (rf"^(?:does|do) {_X} exist(?P<r> (?:in|on) .+)$", r"is there \g<x>\g<r>"),
     (rf"^(?:does|do) {_X} have (?P<y>\w+(?: \w+)?)$", r"is there \g<y> in \g<x>"),
     (r"^are there (?:any )?(?=\w)", "is there "),
@@ -112,8 +111,8 @@ _REWRITTEN = _rules(
     (r"^what is the (?!chemical|molecular|empirical|structural|general)(\w+) formula (?:for|of) ", r"how do i calculate the \1 of "),
     (rf"^(?:{_GIVE}|write|what is|i (?:would like|want|need)|find)(?: the| an?)? recipe (?:for|of) (?=\w)", "how do i make "),
     (r"^(?:(?:give|share|provide|write|find)(?: me| us)?|i (?:would like|want|need)) an? ((?:\w+ ){1,4})recipe$", r"how do i make \1"),
-    (r"^explain (?:the concept of )?((?!how\b|why\b|what\b|when\b|where\b|who\b|which\b|this\b|that\b|it\b|me\b|(?:the )?(?:rules|differences?)\b)(?:(?!and\b|or\b|to\b|for\b|in\b|like\b|as\b|with\b|using\b|briefly\b)[^ ,]+ ?){1,4})$", r"what is \1"),
-    (r"^define (?!an? (?:function|variable|class|method|macro|struct|constant|array|list|type)\b)((?:(?!and\b|or\b|for\b|in\b|as\b|using\b)[^ ,]+ ?){1,3})$", r"what is \1"),
+    (r"^explain (?:the concept of )?((?!how\b|why\b|what\b|when\b|where\b|who\b|which\b|this\b|that\b|it\b|me\b|(?:my|your|his|her|our|their|its|yourself|these|those)\b|(?:the )?(?:rules|differences?)\b|the [^ ]+$)(?:(?!and\b|or\b|to\b|for\b|in\b|like\b|as\b|with\b|using\b|briefly\b)[^ ,]+ ?){1,4})$", r"what is \1"),
+    (r"^define (?!an? (?:function|variable|class|method|macro|struct|constant|array|list|type)\b)(?!(?:my|your|his|her|our|their|its)\b|the [^ ]+$)((?:(?!and\b|or\b|for\b|in\b|as\b|using\b)[^ ,]+ ?){1,3})$", r"what is \1"),
 )  # fmt: skip
 _MANNER = {
     "fastest": "quickly", "quickest": "quickly", "easiest": "easily", "simplest": "easily", "safest": "safely",
@@ -123,15 +122,19 @@ _PARTICIPLE = rf"(?:\w{{3,}}ed|{english_words.PARTICIPLES})"
 _PASSIVE = re.compile(rf"^how {_CAN} (?P<x>(?:{_W} ){{1,6}}?)be (?:(?P<m>\w+ly) )?(?P<v>\w+)(?: (?P<r>.+))?$")
 _IS_DONE = re.compile(rf"^how (?:is|are) (?P<x>(?:{_W} ){{1,6}}?)(?P<m>)(?P<v>{_PARTICIPLE})(?: (?P<r>.+))?$")
 _IN_TOOL = re.compile(rf"^(?:in|with|using|on) (?:{TOOL})$")
+_KINDS = re.compile(rf"^what are ((?:\w+ ){{0,2}})(\w+s)(| in (?:{TOOL}))$")
 # Done by people only, so that how it is done is how one does it.
 _BY_PEOPLE = frozenset({"play", "pronounce", "spell", "calculate", "compute"})
+# In a tool, these are too; others it may do by itself, as memory is managed.
+_IN_TOOLS = frozenset({"declare", "define", "install", "resolve", "create", "delete", "rename", "convert"})
 _COMMAND = re.compile(
     rf"^(?:what is the (?:(?P<t>{TOOL}) )?command|(?:what|which) (?:(?P<u>{TOOL}) )?command (?:(?:do|can|should|would) i use|is used))"
     r" (?P<p>to|for) (?P<r>.+)$"
 )
 _LOOKED_UP = re.compile(
-    r"\b(?:find out|find|see|check|tell|determine|figure out|identify|verify|know)"
+    r"\b(?:(?:find out|check|tell|determine|figure out|identify|verify|know)"
     rf" (?=(?:which|what|who|whose|where|when|if|whether|how {_DEGREE})\b)"
+    rf"|(?:find|see) (?=(?:which|if|whether|how {_DEGREE})\b)|see (?=what \w+ is\b))"
 )
 _CHECKED = re.compile(
     rf"^get (?=(?:the )?(?:length|size) of\b)|^(?:check|see|view|find out|find|look up|determine) (?=(?:(?:the|my|your|a) )?(?:{_W} ){{0,2}}{_PROPERTY}\b)"
@@ -152,7 +155,7 @@ def plain(text: str) -> str:
         tool = found["t"] or found["u"]
         task = _done(found["r"]) if found["p"] == "for" else found["r"]
         return f"how do i {task} in {tool}" if tool else f"how do i {task}"
-    return _active(text)
+    return _active(_KINDS.sub(_one, text))
 
 
 def task(text: str) -> str:
@@ -160,6 +163,15 @@ def task(text: str) -> str:
     text = re.sub(r"\bknow which\b", "know what", _LOOKED_UP.sub("know ", text))
     text = _INSTALLED.sub(r"check my \1 version", text)
     return _OWN.sub(r"\1 ", _CHECKED.sub("check ", text))
+
+
+def _one(found: re.Match[str]) -> str:
+    """Read "what are closures" as "what is a closure"; not where it matters how many there are."""
+    words = [*found[1].split(), found[2]]
+    apart = english_words.DEFINITE | english_words.BEHIND
+    if any(english_words.counted(word) or word in apart for word in words):
+        return found[0]
+    return f"what is a {found[1]}{english_words.singular(found[2])}{found[3]}"
 
 
 def _active(text: str) -> str:
@@ -174,7 +186,7 @@ def _active(text: str) -> str:
     ):
         return text
     rest = found["r"] or ""
-    if passive is None and verb not in _BY_PEOPLE and not _IN_TOOL.match(rest):
+    if passive is None and verb not in (_BY_PEOPLE | _IN_TOOLS if _IN_TOOL.match(rest) else _BY_PEOPLE):
         return text
     return " ".join(part for part in ("how do i", verb, found["x"].strip(), rest, found["m"] or "") if part)
 

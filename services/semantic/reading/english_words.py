@@ -25,6 +25,8 @@ _UNCOUNTABLE = frozenset(_DATA["uncountable"].split())
 SCOPE = frozenset(_DATA["scope"].split())
 # Beside these, one and several are told apart: an order, or a choice of one or of several.
 _COUNTED = frozenset(_DATA["counted"].split())
+DEFINITE = frozenset({"the", "my", "your", "his", "her", "our", "their", "its"})
+BEHIND = frozenset({"of", "in", "on", "for", "to", "at", "from", "with", "between", "about", "when", "if"})
 _SUPERLATIVE = re.compile(r"^[a-z]{2,}est$")
 _NO_SUPERLATIVES = frozenset(
     {
@@ -151,11 +153,12 @@ def folded(tokens: list[str], ask: str, *, strict: bool) -> list[str]:
     """Each word as the one that stands for it; where words are what is asked about, as it is."""
     if strict:
         return [token for token in tokens if not (ask and token in {"the", "a", "an"} and ask != "meaning")]
-    countable = bool(ask) and not ask.startswith("which") and not any(map(_counted, tokens))
+    countable = bool(ask) and not ask.startswith("which") and not any(map(counted, tokens))
     if ask == "convert":
         tokens = [units.symbol(token) for token in tokens]
+    head = _head(tokens) if ask in {"what", "who"} and tokens[0] == ask else 0
     plain = [
-        _plain(token, countable=countable and not (at == 1 and ask == "what" and tokens[0] == ask))
+        _plain(token, countable=countable and at >= head)
         for at, token in enumerate(tokens)
         if token not in {"a", "an", "the"}
     ]
@@ -168,7 +171,15 @@ def folded(tokens: list[str], ask: str, *, strict: bool) -> list[str]:
     ]
 
 
-def _counted(word: str) -> bool:
+def _head(tokens: list[str]) -> int:
+    """Where that ends which is asked for as one or as several: "what country", "who is the king"."""
+    if tokens[1:2] and tokens[1] in DEFINITE:
+        return next((at for at, token in enumerate(tokens) if token in BEHIND), len(tokens))
+    return 2
+
+
+def counted(word: str) -> bool:
+    """Whether one and several are two questions beside this word."""
     return word in _COUNTED or (_SUPERLATIVE.match(word) is not None and word not in _NO_SUPERLATIVES)
 
 
