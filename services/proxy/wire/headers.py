@@ -99,9 +99,10 @@ def added_headers(flow: Flow, *, complete: bool) -> Headers:
         out.append((b"x-metalanchor-cached-tokens", b"%d" % flow.measured.cached_tokens))
     if flow.fixes:
         out.append((b"x-metalanchor-fix", ",".join(flow.fixes).encode()))
-    if flow.prompt is not None and flow.prompt.kind == "generation":
-        cached = flow.cached.verdict.encode() if flow.cached is not None else b"bypass:off"
-        out.append((b"x-metalanchor-cache", cached))
+    if flow.cached is not None:
+        out.append((b"x-metalanchor-cache", flow.cached.verdict.encode()))
+    elif flow.prompt is not None and flow.prompt.kind == "generation":
+        out.append((b"x-metalanchor-cache", b"bypass:off"))
     return out
 
 
