@@ -12,7 +12,7 @@ from services.proxy.flow import Cause, Flow
 from services.proxy.placing.sides import KINDS
 from services.proxy.placing.texts import Texts
 from services.proxy.prompt import Section
-from services.proxy.settling.replies import digests, replay_cause, replayed_turn
+from services.proxy.settling.replies import replay_cause, replayed_turn
 from services.proxy.state.base import HASH_BYTES, Node
 
 OLDER = 4  # earlier versions of a section looked at: two comparisons make a block dynamic
@@ -48,6 +48,7 @@ def scene_of(flow: Flow, texts: Texts) -> Scene | None:
         older=_older(flow, texts),
         sections=sections,
         own_sections=own,
+        answer=lambda: texts.answer(parent.id) if parent else None,
     )
 
 
@@ -114,10 +115,14 @@ def _replay(scene: Scene, flow: Flow, key: bytes) -> Cause | None:
     if past is None or past.settled is None or dialect is None or scene.verdict.relation != "append":
         return None
     turn = replayed_turn(scene.prompt.chunks, len(scene.prompt.chunks) - _added(scene, past.node))
-    sections = [section for chunk in turn for section in dialect.sections(chunk.kind, chunk.raw)]
-    if not turn:
+    sections = [
+        section._replace(path=scene.prompt.path(chunk, section.path))
+        for chunk in turn
+        for section in dialect.sections(chunk.kind, chunk.raw)
+    ]
+    if not sections:
         return None
-    return replay_cause(past.settled.reply, digests(sections, key), scene.prompt.path(turn[0]))
+    return replay_cause(past.settled.reply, sections, key, scene.answer)
 
 
 def _added(scene: Scene, node: Node) -> int:

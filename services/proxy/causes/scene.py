@@ -36,8 +36,8 @@ class Scene:
     """One request among the others. What is derived from the timeline is derived once. Nobody changes it.
 
     Texts come on demand: `older(path)` are earlier texts of a section from before the parent, newest first;
-    `sections(i)` those of the parent's chunk i; `own_sections(kind)` those of this request's chunk of a kind.
-    All are empty where the text is gone.
+    `sections(i)` those of the parent's chunk i; `own_sections(kind)` those of this request's chunk of a kind;
+    `answer()` those of the parent's answer. All are empty where the text is gone.
     """
 
     request: str
@@ -53,6 +53,7 @@ class Scene:
     older: Callable[[str], list[bytes]]
     sections: Callable[[int], list[Section]]
     own_sections: Callable[[str], list[Section]]
+    answer: Callable[[], list[Section] | None]
 
     @property
     def parent(self) -> Past | None:

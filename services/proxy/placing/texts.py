@@ -1,4 +1,4 @@
-"""Owns the prompt text this process remembers: raw chunks by content hash, in memory only.
+"""Owns the text this process remembers: raw chunks by content hash and latest answers, in memory only.
 
 It serves one purpose, to show where a prompt broke. It is bounded in bytes and in time, can be switched off,
 and never leaves the process. What is shared between requests (system prompts, tools, history) is kept once.
@@ -8,6 +8,8 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+
+import msgspec
 
 from services.proxy.dialects.base import Dialect
 from services.proxy.placing.marks import Marking
@@ -19,6 +21,11 @@ FRESH_S = 60.0  # a conversation's old messages become recent again once in that
 FRESH_CHAINS = 512
 SWEEP_S = 60.0  # between looks for expired text when nothing arrives
 MARKING_BYTES = 16 << 20  # of block digests: those of some 20,000 messages
+
+
+_ANSWER = b"answer to "  # before a request's id; the names of chunks are hashes, and shorter
+_answers = msgspec.msgpack.Encoder()
+_sections = msgspec.msgpack.Decoder(list[Section])
 
 
 class Texts:
@@ -55,6 +62,21 @@ class Texts:
                 self.bytes += ENTRY_COST + len(known[2])
             held[name] = (now, known[1], known[2])
         self._trim(now)
+
+    def put_answer(self, request: str, sections: list[Section]) -> None:
+        """Remember what a request was answered, to compare with what its client sends back."""
+        if self.enabled and sections:
+            now, raw = self._clock(), _answers.encode(sections)
+            self._held[_ANSWER + request.encode()] = (now, "", raw)
+            self.bytes += ENTRY_COST + len(raw)
+            self._trim(now)
+
+    def answer(self, request: str) -> list[Section] | None:
+        """What a request was answered, or None where the text is gone."""
+        found = self._held.get(_ANSWER + request.encode())
+        if found is None or found[0] < self._clock() - self.ttl_s:
+            return None
+        return _sections.decode(found[2])
 
     def _fresh(self, prefixes: list[bytes], now: float) -> int:
         """How many leading chunks were put a short while ago; the whole chain counts from then on."""

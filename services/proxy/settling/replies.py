@@ -2,17 +2,19 @@
 
 An engine that keeps generated tokens can go on from them only when the next request repeats the answer
 exactly. A request may be a perfect append of the one before and still miss for this reason, which only a
-proxy that saw the answer can tell. What is kept of an answer are keyed digests, of its parts as they were
-and in the forms in which clients alter them. Pure.
+proxy that saw the answer can tell. What all processes keep of an answer are keyed digests, of its parts as
+they were and in the forms in which clients alter them; its text only the memory of the one that relayed it,
+to tell the place. Pure.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from services.proxy.dialects.base import Reply
 from services.proxy.flow import Cause
+from services.proxy.placing.spans import divergence
 from services.proxy.prompt import Chunk, Section
 
 THINK, THINK_END = b"<think>", b"</think>"  # reasoning that a server leaves inside the text
@@ -21,6 +23,7 @@ _decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder(order="sorted")
 
 Parts = list[tuple[str, str]]
+Answer = Callable[[], list[Section] | None]  # the relayed answer's sections; None where its text is gone
 
 
 def reply_digests(reply: Reply | None, key: bytes) -> Parts:
@@ -52,11 +55,17 @@ def digests(sections: Iterable[Section], key: bytes) -> Parts:
     return found + [(f"name{k}", _digest(text, key)) for k, text in enumerate(names)]
 
 
-def replay_cause(relayed: Parts, replayed: Parts, at: str) -> Cause | None:
-    """How the replay in the message at `at` differs from the answer; a risk until measured reuse shows it."""
-    if not relayed or not replayed:
+def replay_cause(relayed: Parts, replayed: list[Section], key: bytes, answer: Answer) -> Cause | None:
+    """How a replay differs from the answer it repeats; a risk until measured reuse shows it.
+
+    `replayed` are the client's sections under their full paths. With the text that `answer` gives the place is
+    exact to the byte; where that is gone, the section's beginning is named.
+    """
+    here = dict(digests(replayed, key))
+    then = dict(relayed)
+    if not then or not here:
         return None
-    then, here = dict(relayed), dict(replayed)
+    at = _turn_of(replayed[0].path)
     if "reasoning" in then and "reasoning" not in here:
         return _risk("reasoning_dropped_by_client", at)
     if "answer~" in then and "answer~" not in here and here.get("text~") == then["answer~"]:
@@ -64,14 +73,47 @@ def replay_cause(relayed: Parts, replayed: Parts, at: str) -> Cause | None:
     calls = [name for name in then if name.startswith("call") and not name.endswith("~")]
     for name in calls:
         if name in here and then[name] != here[name] and then[name + "~"] == here[name + "~"]:
-            return _risk(
-                "tool_args_reserialised", f"{at}.tool_calls[{name[4:]}].arguments", semantic_equal=True
-            )
-    exact = {name: digest for name, digest in then.items() if not name.endswith("~")}
-    if exact == {name: digest for name, digest in here.items() if not name.endswith("~")}:
+            place = _place(replayed, answer, ".arguments", int(name[4:]))
+            return _risk("tool_args_reserialised", *place, semantic_equal=True)
+    return _altered(then, here, replayed, answer)
+
+
+def _altered(
+    then: dict[str, str], here: dict[str, str], replayed: list[Section], answer: Answer
+) -> Cause | None:
+    """Any other difference: in the text, else in a call, else in what the turn is made of."""
+    exact = {name for name in {*then, *here} if not name.endswith("~")}
+    other = {name for name in exact if then.get(name) != here.get(name)}
+    if not other:
         return None
-    blank = all(then.get(name) == here.get(name) for name in {*then, *here} if name.endswith("~"))
-    return _risk("reply_altered_by_client", at, whitespace_only=blank)
+    blank = all(then.get(name) == here.get(name) for name in {*then, *here} - exact)
+    call = next((name for name in sorted(other) if name.startswith("call")), None)
+    place = _turn_of(replayed[0].path), 0
+    if "text" in other:
+        place = _place(replayed, answer, "", 0)
+    elif call:
+        place = _place(replayed, answer, ".arguments", int(call[4:]))
+    return _risk("reply_altered_by_client", *place, whitespace_only=blank)
+
+
+def _place(replayed: list[Section], answer: Answer, ending: str, number: int) -> tuple[str, int]:
+    """The path of one call's arguments, or with no ending of the only text, and where it first differs."""
+    old, new = _pick(answer() or [], ending), _pick(replayed, ending)
+    if number >= len(new) or not (ending or len(new) == 1):
+        return _turn_of(replayed[0].path), 0
+    known = number < len(old) and (ending or len(old) == 1)
+    return new[number].path, divergence(old[number].text, new[number].text)[0] if known else 0
+
+
+def _pick(sections: list[Section], ending: str) -> list[Section]:
+    if ending:
+        return [section for section in sections if section.path.endswith(ending)]
+    return [section for section in sections if section.kind == "text"]
+
+
+def _turn_of(path: str) -> str:
+    """The message of a section."""
+    return path[: path.index("]") + 1]
 
 
 def replayed_turn(chunks: list[Chunk], start: int) -> list[Chunk]:
@@ -84,8 +126,8 @@ def replayed_turn(chunks: list[Chunk], start: int) -> list[Chunk]:
     return turn
 
 
-def _risk(code: str, at: str, **detail: bool) -> Cause:
-    return Cause(code=code, severity="risk", at=at, detail={**detail, "byte_offset": 0})
+def _risk(code: str, at: str, offset: int = 0, **detail: bool) -> Cause:
+    return Cause(code=code, severity="risk", at=at, detail={**detail, "byte_offset": offset})
 
 
 def _levelled(text: bytes) -> bytes:

@@ -85,6 +85,9 @@ def teach(flow: Flow, ctx: Knowledge) -> None:
     """What this answer teaches, and what later requests are told of it; after `judge`."""
     _learn(flow, ctx)
     ctx.endings.put(settled_of(flow, ctx.key))
+    reply = flow.outcome.reply if flow.outcome and flow.verdict else None
+    if reply is not None and not reply.truncated:
+        ctx.texts.put_answer(flow.id, reply.sections)
 
 
 def _said_all(flow: Flow) -> bool:
