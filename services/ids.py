@@ -33,8 +33,3 @@ class IdFactory:
 
 _factory = IdFactory()
 new_id = _factory.new
-
-
-def id_ms(value: str) -> int:
-    """Epoch milliseconds an id was made at."""
-    return int(value[:8] + value[9:13], 16)

@@ -4,24 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from services.history.engine import open_engine
 from services.history.lost import losers, names
-from services.logger.store import Store
 from tests.support.records import START_MS, make_record
 
 pytestmark = pytest.mark.process
 
 START = datetime.fromtimestamp(START_MS / 1e3, UTC)
-
-
-@pytest.fixture
-def history(history_url):
-    """A connection to a history, with `.info["store"]`."""
-    engine = open_engine(history_url)
-    with engine.connect() as connection:
-        connection.info["store"] = Store(engine)
-        yield connection
-    engine.dispose()
 
 
 def lost(agent, cause, seconds, **changes):

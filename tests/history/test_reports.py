@@ -3,24 +3,12 @@
 import pytest
 
 from services.history import reports
-from services.history.engine import open_engine
 from services.history.queries import Filters
-from services.logger.store import Store
 from tests.support.records import START_MS, make_record
 
 pytestmark = pytest.mark.process
 
 EVERYTHING = Filters()
-
-
-@pytest.fixture
-def history(history_url):
-    """A connection to a history, with `.save(records)`."""
-    engine = open_engine(history_url)
-    with engine.connect() as connection:
-        connection.info["store"] = Store(engine)
-        yield connection
-    engine.dispose()
 
 
 def save(history, *records):

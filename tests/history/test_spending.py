@@ -3,10 +3,8 @@
 import pytest
 
 from services.costs.prices import load_prices
-from services.history.engine import open_engine
 from services.history.queries import Filters
 from services.history.spending import spending
-from services.logger.store import Store
 from services.report.document import document
 from services.report.page import page
 from services.report.tables import tables
@@ -25,16 +23,6 @@ def cloud(cost, saved, **changes):
         "prompt_tokens": 1_000, "cached_tokens": 800, "cause": None, "causes": None,
     }  # fmt: skip
     return make_record(**{**plain, "cost_usd": cost, "savings_usd": saved, **changes})
-
-
-@pytest.fixture
-def history(history_url):
-    """A connection to a history, with `.info["store"]`."""
-    engine = open_engine(history_url)
-    with engine.connect() as connection:
-        connection.info["store"] = Store(engine)
-        yield connection
-    engine.dispose()
 
 
 @pytest.fixture

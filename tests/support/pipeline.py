@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from services.costs.prices import load_prices
 from services.proxy.backends.backend import Backend
 from services.proxy.chunking.analysis import Analyser
@@ -249,8 +247,3 @@ def _shared(left: bytes, right: bytes) -> int:
 def codes(flow: Flow) -> list[str]:
     """The codes of a flow's causes, in order."""
     return [cause.code for cause in flow.causes]
-
-
-def json_of(value: Any) -> Any:
-    """A value as it looks after one trip through JSON."""
-    return msgspec.json.decode(msgspec.json.encode(value))

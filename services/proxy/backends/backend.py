@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from services.proxy.backends.restarts import Restart
+from services.settings import backend_name
 
 
 class Backend(msgspec.Struct, kw_only=True):
@@ -27,7 +28,7 @@ class Backend(msgspec.Struct, kw_only=True):
     @property
     def authority(self) -> str:
         """Host and port as they go into the Host header."""
-        return urlsplit(self.url).netloc.rpartition("@")[2]
+        return backend_name(self.url)
 
     @property
     def base_path(self) -> str:

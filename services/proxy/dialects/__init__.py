@@ -53,17 +53,9 @@ def is_known(path: str) -> bool:
     return path in _ROUTES
 
 
-def by_name(name: str) -> Dialect:
-    """The dialect that a prompt or a stored node names; raises `KeyError`."""
-    return _BY_NAME[name]
-
-
 def kind_of(method: str, path: str) -> RequestKind:
     """What a request without a dialect is; that of one with a dialect is its prompt's."""
     dialect = for_route(method, path)
     if dialect is not None:
         return dialect.kind
     return "management" if method != "OPTIONS" and path.startswith(_MANAGEMENT) else "other"
-
-
-_BY_NAME = {dialect.name: dialect for dialect in _ROUTES.values()}

@@ -86,10 +86,3 @@ def confidence(rate: Rate, share: float) -> float:
     steady = 1.0 - min(0.5, rate.spread)
     clear: Literal[1] | float = 1 if share <= WARM or share >= COLD else 0.8
     return round(base * steady * clear, 2)
-
-
-def prefill_speed(prompt_tokens: int, cached_tokens: int | None, prefill_ms: float) -> float | None:
-    """Tokens a second of prefill: only the uncached ones were processed in that time."""
-    if cached_tokens is None or prefill_ms <= 0 or prompt_tokens <= cached_tokens:
-        return None
-    return (prompt_tokens - cached_tokens) / prefill_ms * 1e3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.proxy.settling.speed import Speeds, prefill_speed
+from services.proxy.settling.speed import Speeds
 
 KEY = ("backend:1", "m")
 
@@ -71,12 +71,6 @@ def test_models_and_backends_are_apart() -> None:
 
 def test_what_lost_tokens_cost() -> None:
     assert taught(*[(10_000, 20_000.0)] * 3).cost_ms(KEY, 500) == pytest.approx(1_000)
-
-
-def test_speed_is_uncached_tokens_by_prefill_time() -> None:
-    assert prefill_speed(1_000, 900, 500) == pytest.approx(200)
-    assert prefill_speed(1_000, None, 500) is None
-    assert prefill_speed(1_000, 1_000, 500) is None
 
 
 def test_the_number_of_models_is_bounded() -> None:
