@@ -135,7 +135,7 @@ def how_to(text: str) -> str | None:
         if _OF_YOU.match(rest) and re.search(r"\b(?:do|would) (?:you|we) ", found.group()):
             continue
         return _as_mine(
-            who, _infinitive(rest) if found.group().endswith((" of ", " for ", " about ")) else rest
+            who, infinitive(rest) if found.group().endswith((" of ", " for ", " about ")) else rest
         )
     return None
 
@@ -144,7 +144,7 @@ def _helped(found: re.Match[str]) -> str:
     return base_form(found[1]) + " "
 
 
-def _infinitive(text: str) -> str:
+def infinitive(text: str) -> str:
     """Read "boiling an egg" as "boil an egg"."""
     first, blank, rest = text.partition(" ")
     return base_form(first.removesuffix("ing")) + blank + rest if first.endswith("ing") else text

@@ -7,12 +7,12 @@ that somebody could have typed, so that one rule may go on where another ends.
 # ruff: noqa: E501 - one pattern a line
 
 import re
-from collections.abc import Callable
 
 from services.semantic.reading import english_words
-from services.semantic.reading.english_frames import base_form
+from services.semantic.reading.english_frames import infinitive
 from services.semantic.reading.english_words import TOOL
 from services.semantic.reading.spans import HOLE
+from services.semantic.reading.words import rewriting
 
 _W = rf"[\w~{HOLE[1:-1]}]+"
 _PRONOUN = r"(?:i|me|you|he|she|it|we|they|him|her|them|us|this|that|there|these|those|myself|yourself|one|people|anyone|someone)"
@@ -39,11 +39,7 @@ _HANDS_ON = (
 _NAMES = r"(?:function|script|program|query|regex|regular expression|method|class|macro|formula|command|code)"
 
 
-def _rules(*pairs: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(pattern), result) for pattern, result in pairs)
-
-
-_REWRITTEN = _rules(
+_REWRITTEN = rewriting(
     (r"^(?:in )?(?:what|which) year (?=(?:did|was|were|does|do|is|are|will)\b(?! it\b))", "when "),
     (rf"^what makes {_X} (?P<y>{_QUALITY})$", r"why is \g<x> \g<y>"),
     (r"^what makes (?:us|people|humans) (?=\w)", "why do people "),
@@ -150,11 +146,11 @@ def plain(text: str) -> str:
     for pattern, result in _REWRITTEN:
         text = pattern.sub(result, text, count=1).strip()
     if found := _MANNERED.match(text):
-        return f"how do i {_done(found[2])} {_MANNER[found[1]]}"
+        return f"how do i {infinitive(found[2])} {_MANNER[found[1]]}"
     if found := _COMMAND.match(text):
         tool = found["t"] or found["u"]
-        task = _done(found["r"]) if found["p"] == "for" else found["r"]
-        return f"how do i {task} in {tool}" if tool else f"how do i {task}"
+        todo = infinitive(found["r"]) if found["p"] == "for" else found["r"]
+        return f"how do i {todo} in {tool}" if tool else f"how do i {todo}"
     return _active(_KINDS.sub(_one, text))
 
 
@@ -178,7 +174,7 @@ def _active(text: str) -> str:
     """Read "how can a drain be unclogged" as "how do I unclog a drain"."""
     passive, done = _PASSIVE.match(text), _IS_DONE.match(text)
     found = passive or done
-    verb = _base(found["v"]) if found else None
+    verb = english_words.participle(found["v"]) if found else None
     if (
         found is None
         or verb is None
@@ -189,12 +185,3 @@ def _active(text: str) -> str:
     if passive is None and verb not in (_BY_PEOPLE | _IN_TOOLS if _IN_TOOL.match(rest) else _BY_PEOPLE):
         return text
     return " ".join(part for part in ("how do i", verb, found["x"].strip(), rest, found["m"] or "") if part)
-
-
-_base: Callable[[str], str | None] = english_words.participle
-
-
-def _done(text: str) -> str:
-    """Read "boiling an egg" as "boil an egg"."""
-    first, blank, rest = text.partition(" ")
-    return base_form(first.removesuffix("ing")) + blank + rest if first.endswith("ing") else text

@@ -10,20 +10,17 @@ import re
 from collections.abc import Callable
 
 from services.semantic.reading.english_frames import addressed
+from services.semantic.reading.words import rewriting
 
 _IS = r"(?:is|are|was|were)"
 _HOLE = "\ue000-\uf8ff"
 _NP = r"(?P<x>.+)"
 
 
-def _rules(*pairs: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(pattern), result) for pattern, result in pairs)
-
-
 _MEANING = (
     r"(?:what (?:is|are) )?(?:the )?(?:meaning|meanings) of (?:the (?:word|term|phrase|expression|idiom) )?"
 )
-_RULES = _rules(
+_RULES = rewriting(
     (r"^(?:tell(?: me| us)?|give(?: me| us)?|state) the (?P<y>[^ ]+(?: [^ ]+)? of .+)$", r"what is the \g<y>"),
     (r"^(?:calculate|compute|work out) (?:the )?(?P<x>.+)$", r"what is \g<x>"),
     (r"^(?:name|tell(?: me)?) the (?P<x>[a-z]+est (?:[^ s]+|[^ ]+[^s])(?: (?:in|of|on) .+)?)$", r"what is the \g<x>"),

@@ -25,3 +25,8 @@ def groups(lines: Iterable[str]) -> dict[str, str]:
 def alternatives(words: Iterable[str]) -> str:
     """A pattern that matches any of the words, the longest first."""
     return "|".join(re.escape(word) for word in sorted(words, key=lambda word: (-len(word), word)))
+
+
+def rewriting(*pairs: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Patterns, each with what stands in place of what it matches."""
+    return tuple((re.compile(pattern), result) for pattern, result in pairs)
