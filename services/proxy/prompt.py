@@ -14,6 +14,11 @@ RequestKind = Literal["generation", "embedding", "management", "other"]
 SectionKind = Literal["text", "json", "media", "name", "reasoning"]
 
 
+def plain_model(name: str) -> str:
+    """A model's name without Ollama's ``:latest``, which means the same model."""
+    return name.removesuffix(":latest")
+
+
 class Section(NamedTuple):
     """The smallest comparable unit of a chunk.
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from services.proxy.backends.backend import Backend
 from services.proxy.flow import Breaker, Measured, Verdict
-from services.proxy.prompt import Prompt, Section
+from services.proxy.prompt import Prompt, Section, plain_model
 from services.proxy.state.base import Call, Past, Settled, Sighting
 
 NEVER_RAN = frozenset({"rejected", "upstream_unreachable", "upstream_error", "response_cache"})
@@ -141,4 +141,4 @@ def engine_kind(backend: Backend) -> str | None:
 
 def same_model(left: str, right: str) -> bool:
     """Whether two names mean one model; Ollama's ``:latest`` is no difference."""
-    return left.removesuffix(":latest") == right.removesuffix(":latest")
+    return plain_model(left) == plain_model(right)

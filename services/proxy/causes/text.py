@@ -4,7 +4,7 @@ from typing import Any
 
 from services.proxy.causes.messages import message_causes
 from services.proxy.causes.prose import change_of, is_blank, recognise
-from services.proxy.causes.scene import Scene, same_model
+from services.proxy.causes.scene import Scene
 from services.proxy.causes.schema import param_cause, tool_causes
 from services.proxy.flow import Breaker, Cause
 from services.proxy.state.base import Node
@@ -50,7 +50,7 @@ def system_cause(scene: Scene, breaker: Breaker) -> Cause:
 def model_switch(breakers: list[Breaker]) -> Cause | None:
     """The conversation's last request went to another model; nothing is shared between models."""
     switch = next((breaker for breaker in breakers if breaker.change == "model"), None)
-    if switch is None or same_model(switch.detail["from"], switch.detail["to"]):
+    if switch is None:
         return None
     return Cause(
         code="model_switch", severity="break", at="model", detail={**switch.detail, "byte_offset": 0}

@@ -16,7 +16,7 @@ from services.proxy.dialects.envelope import params_raw
 from services.proxy.dialects.head import head_of
 from services.proxy.dialects.normal import Digest
 from services.proxy.dialects.tools import ToolSet
-from services.proxy.prompt import Chunk, Engine, Hints, Prompt, RequestKind, Section
+from services.proxy.prompt import Chunk, Engine, Hints, Prompt, RequestKind, Section, plain_model
 
 SYSTEM_ROLES = frozenset({"system", "developer"})
 
@@ -81,7 +81,7 @@ def chain(backend: str, model: str, hashes: Iterable[bytes]) -> list[bytes]:
 
 def base(backend: str, model: str) -> bytes:
     """P(0): another backend or model shares nothing."""
-    return sha1(encode(f"{backend}\n{model}")).digest()
+    return sha1(encode(f"{backend}\n{plain_model(model)}")).digest()
 
 
 def extend(prefix: bytes, hashes: Iterable[bytes]) -> list[bytes]:

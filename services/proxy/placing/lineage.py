@@ -12,6 +12,7 @@ from services.proxy.placing.compare import Side, start_of
 from services.proxy.placing.history import begins
 from services.proxy.placing.pieces import Piece, span
 from services.proxy.placing.spans import common_prefix
+from services.proxy.prompt import plain_model
 from services.proxy.state.base import HASH_BYTES, Call, Node, Past, Sighting
 
 
@@ -215,7 +216,7 @@ def _switched(request: Request, sighting: Sighting) -> Call | None:
         return None
     for call, _ in reversed(sighting.calls):
         if call.scope == request.call.scope and call.kind == "generation" and _carried_over(request, call):
-            return call if call.model != request.call.model else None
+            return call if plain_model(call.model) != plain_model(request.call.model) else None
     return None
 
 

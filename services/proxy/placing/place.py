@@ -16,7 +16,7 @@ from services.proxy.placing.spans import common_prefix
 from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator, model_key
 from services.proxy.placing.verdict import NO_BLOCKS, Blocks, decide
-from services.proxy.prompt import Prompt
+from services.proxy.prompt import Prompt, plain_model
 from services.proxy.state.base import HASH_BYTES, Call, Marks, Node, Query, Sighting, State
 from services.settings import Settings
 
@@ -172,7 +172,8 @@ def query_of(flow: Flow, settings: Settings, estimator: Estimator) -> Query:
     lines = outline(prompt)
     estimate = estimator.estimate(model_key(backend, prompt.model), lines.bulk)
     tenant = who.tenant or ("" if settings.tenant_header else None)
-    group = "\x1f".join([backend, prompt.model] if tenant is None else [backend, prompt.model, tenant])
+    model = plain_model(prompt.model)
+    group = "\x1f".join([backend, model] if tenant is None else [backend, model, tenant])
     placed = (
         prompt.kind == "generation"
         and bool(prompt.chunks)

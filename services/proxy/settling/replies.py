@@ -58,7 +58,7 @@ def digests(sections: Iterable[Section], key: bytes) -> Parts:
 def replay_cause(relayed: Parts, replayed: list[Section], key: bytes, answer: Answer) -> Cause | None:
     """How a replay differs from the answer it repeats; a risk until measured reuse shows it.
 
-    `replayed` are the client's sections under their full paths. With the text that `answer` gives the place is
+    `replayed` are the client's sections under their full paths. With the text of `answer` the place is
     exact to the byte; where that is gone, the section's beginning is named.
     """
     here = dict(digests(replayed, key))
