@@ -39,7 +39,7 @@ soak: $(VENV)/.test ## a day of mixed traffic in minutes: memory, descriptors, t
 
 bench: $(VENV)/.test ## run the benchmarks and print ratios
 	@for script in bench/*.py; do case $$script in */_*) ;; *) \
-	  echo "== $$script"; $(BIN)/python $$script || exit 1;; esac; done
+	  echo "== $$script"; $(BIN)/python -m bench.$$(basename $$script .py) || exit 1;; esac; done
 
 lint: $(VENV)/.test ## ruff, formatting and strict types
 	$(BIN)/ruff check $(SOURCES)

@@ -1,8 +1,6 @@
 """Fills the response cache of `bench.answers` in bulk: answers through the store, questions as it would.
 
-Everything stands in Redis as the proxy would have put it there, but for one thing: a vector set of 100,000
-is built with less search for each entry's neighbours (`EF`), which takes a quarter of the time. What is
-looked for afterwards is looked for as ever.
+Everything stands in Redis as the proxy would have put it there.
 """
 
 import asyncio
@@ -27,7 +25,6 @@ AT_ONCE = 200
 WORDS = 40  # of a question and its answer
 VOCABULARY = 5_000
 ANSWER = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"%b"},"finish_reason":"stop"}]}'
-BUILD_EF = 20
 # What is dropped: so many of all entries, however many; by words of which one stands in most of them.
 FOUND, TIMES = 20, 10
 SOUGHT = "sought 蓝鲸 word1"
@@ -126,8 +123,7 @@ def questions(
                 pipe.zadd(EXPIRY, {key: until})
                 if vector_sets:
                     pipe.execute_command(
-                        "VADD", _set(group), "FP32", vector.tobytes(), key, "EF", BUILD_EF, "SETATTR",
-                        f'{{"until":{until}}}',
-                    )  # fmt: skip
+                        "VADD", _set(group), "FP32", vector.tobytes(), key, "SETATTR", f'{{"until":{until}}}'
+                    )
                 number += 1
             pipe.execute()
