@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from services.history.migrate import upgrade
 from services.record import Record
 from tests.support.admin import fill
 from tests.support.proxy import free_port
@@ -26,6 +25,5 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unused_port: int) 
     monkeypatch.setenv("METALANCHOR_PORT", str(unused_port))
     records = make_records(10)
     probe = make_records(1, kind="management", endpoint="/api/tags")
-    upgrade(url)
     fill(url, [*records, *probe])
     return records

