@@ -26,7 +26,7 @@ WORDS = 40  # of a question and its answer
 VOCABULARY = 5_000
 ANSWER = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"%b"},"finish_reason":"stop"}]}'
 # What is dropped: so many of all entries, however many; by words of which one stands in most of them.
-FOUND, TIMES = 20, 10
+FOUND, TIMES = 20, 30
 SOUGHT = "sought 蓝鲸 word1"
 
 

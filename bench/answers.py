@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import importlib.util
 import json
+import os
 import platform
 import statistics
 import sys
@@ -415,7 +416,12 @@ def main() -> None:
     if options.json:
         command = "python -m bench.answers " + " ".join(sys.argv[1:])
         machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
-        head = {"command": command, "machine": machine, "seconds": round(time.monotonic() - began)}
+        head: dict[str, Any] = {
+            "command": command,
+            "machine": machine,
+            "seconds": round(time.monotonic() - began),
+        }
+        head["load_average"] = os.getloadavg()[1]  # above 2 the times are those of a busy machine
         options.json.write_text(json.dumps({**head, **found}, indent=1) + "\n")
 
 

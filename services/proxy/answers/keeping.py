@@ -7,10 +7,12 @@ from typing import Any
 from services.proxy.answers.base import About, Shape, Stored
 from services.proxy.answers.forms import FORMS
 from services.proxy.answers.recorder import Recorder, is_complete, shape_of
-from services.proxy.answers.ticket import INLINE_BYTES, Ticket
+from services.proxy.answers.ticket import Ticket
 from services.proxy.flow import Flow
 from services.proxy.prompt import Prompt
 
+# Reading a stream event by event takes some 30 µs a KB; a longer one is read in a thread.
+INLINE_BYTES = 32 << 10
 QUESTION = 2_000  # characters of the question that lists and reports show
 KEPT_HEADERS = frozenset({b"content-type", b"request-id", b"x-request-id"})
 

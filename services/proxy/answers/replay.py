@@ -1,7 +1,9 @@
 """A stored answer in the form that is asked for: its own pieces, or those of its other form. Pure."""
 
 import json
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from services.proxy.answers.base import Shape, Stored
 from services.proxy.answers.forms import FORMS
@@ -66,9 +68,15 @@ def events_of(shape: Shape, body: bytes) -> list[Event]:
     found = split.feed(body) + split.close()
     if split.dropped:
         raise ValueError("an event is too long")
-    return [
-        Event(name.decode("latin-1"), json.loads(data)) for name, data in found if data.strip() != b"[DONE]"
-    ]
+    return [Event(name.decode("latin-1"), _load(data)) for name, data in found if data.strip() != b"[DONE]"]
+
+
+def _load(data: bytes) -> Any:
+    """JSON, at half the price where it is what the standard says."""
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError:  # half a character, or a number that is none
+        return json.loads(data)
 
 
 def _frames(form: Form, events: list[Event]) -> list[bytes]:

@@ -70,7 +70,9 @@ def collect(
         overlay(whole, {member: value for member, value in data.items() if member not in _NOT_COPIED})
         for choice in objects(data.get("choices")):
             index = choice.get("index") or 0
-            take(choices.setdefault(index, copy.deepcopy(fresh)), choice)
+            if index not in choices:
+                choices[index] = copy.deepcopy(fresh)
+            take(choices[index], choice)
     return whole, sorted(choices.items())
 
 
