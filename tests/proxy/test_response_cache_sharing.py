@@ -3,14 +3,14 @@
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from tests.support.backend import Backend, Received, as_json, body, sse
-from tests.support.caching import CHAT, OLLAMA, Caching, chat, chunk, said, streamed
+from tests.support.caching import CHAT, OLLAMA, Caching, chat, chunk, next_test, running, said, streamed
 from tests.support.proxy import Proxy, StartProxy
 from tests.support.rows import wait_for
 from tests.support.valkey import Valkey
@@ -46,6 +46,19 @@ def hasty(make_own: Callable[..., Caching]) -> Caching:
     made = make_own()
     assert wait_for(lambda: made.ask(chat()).ours["cache"] == "hit")
     return made
+
+
+@pytest.fixture(scope="module")
+def sharing_parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caching]:
+    """One for the tests that neither stop nor freeze anything."""
+    with running(tmp_path_factory.mktemp("sharing"), response_cache_single_flight="true") as parts:
+        yield parts
+
+
+@pytest.fixture
+def sharing(sharing_parts: Caching) -> Caching:
+    """The same, with a model of the test's own."""
+    return next_test(sharing_parts)
 
 
 def test_redis_that_hangs_costs_a_miss_and_no_time(hasty: Caching) -> None:
@@ -164,14 +177,14 @@ def slow_as_asked(received: Received) -> Any:
     return slow() if received.json()["stream"] else as_json(whole, head_delay=1.0)
 
 
-def test_equal_requests_under_way_share_one_call(own: Caching) -> None:
+def test_equal_requests_under_way_share_one_call(sharing: Caching) -> None:
     """Each gets the whole answer in its own form."""
-    own.backend.answer(slow_as_asked)
+    sharing.backend.answer(slow_as_asked)
     with ThreadPoolExecutor(5) as pool:
-        asked = [pool.submit(own.ask, chat(stream=n % 2 == 0)) for n in range(5)]
+        asked = [pool.submit(sharing.ask, chat(stream=n % 2 == 0)) for n in range(5)]
         answers = [each.result() for each in asked]
     assert sorted(answer.ours["cache"] for answer in answers) == ["hit"] * 4 + ["miss"]
-    assert len(own.calls) == 1
+    assert len(sharing.calls) == 1
     for answer in answers:
         assert b"w19 " in answer.body
         assert (answer.header("content-type") or "").startswith(
@@ -209,43 +222,43 @@ def leave_after(proxy: Proxy, value: dict[str, Any], seconds: float) -> None:
         time.sleep(seconds)
 
 
-def test_the_first_of_them_may_leave_without_ending_the_others_call(own: Caching) -> None:
+def test_the_first_of_them_may_leave_without_ending_the_others_call(sharing: Caching) -> None:
     """Its own row says that it left."""
-    own.answer(slow())
+    sharing.answer(slow())
     first = threading.Thread(
-        target=leave_after, args=(own.proxy, {"model": own.model, **chat(stream=True)}, 0.4)
+        target=leave_after, args=(sharing.proxy, {"model": sharing.model, **chat(stream=True)}, 0.4)
     )
     first.start()
-    wait_for(lambda: own.calls)
-    answer = own.ask(chat(stream=True))
+    wait_for(lambda: sharing.calls)
+    answer = sharing.ask(chat(stream=True))
     first.join()
     assert (answer.ours["cache"], b"w19 " in answer.body) == ("hit", True)
-    assert len(own.calls) == 1
+    assert len(sharing.calls) == 1
 
 
-def test_when_all_have_left_the_backend_is_freed(own: Caching) -> None:
+def test_when_all_have_left_the_backend_is_freed(sharing: Caching) -> None:
     """Nobody waits for the answer any more."""
-    own.answer(sse([chunk({"content": "w"})] * 200, gap=0.1))
-    value = {"model": own.model, **chat(stream=True)}
-    clients = [threading.Thread(target=leave_after, args=(own.proxy, value, s)) for s in (0.5, 0.9)]
+    sharing.answer(sse([chunk({"content": "w"})] * 200, gap=0.1))
+    value = {"model": sharing.model, **chat(stream=True)}
+    clients = [threading.Thread(target=leave_after, args=(sharing.proxy, value, s)) for s in (0.5, 0.9)]
     clients[0].start()
-    wait_for(lambda: own.calls)
+    wait_for(lambda: sharing.calls)
     clients[1].start()
     for client in clients:
         client.join()
-    wait_for(lambda: own.calls[0].gone_at)
-    assert len(own.calls) == 1
+    wait_for(lambda: sharing.calls[0].gone_at)
+    assert len(sharing.calls) == 1
 
 
-def test_one_whose_call_fails_leaves_the_others_to_try_for_themselves(own: Caching) -> None:
-    """A failure is nobody's answer but its own."""
+def test_one_whose_call_fails_leaves_the_others_to_try_for_themselves(sharing: Caching) -> None:
+    """A failure is nobody's answer but its sharing."""
     cut = sse([chunk({"content": "w"})] * 5, gap=0.1)
-    own.answer(cut, streamed("fine"))
+    sharing.answer(cut, streamed("fine"))
     with ThreadPoolExecutor(3) as pool:
-        asked = [pool.submit(own.ask, chat(stream=True)) for _ in range(3)]
+        asked = [pool.submit(sharing.ask, chat(stream=True)) for _ in range(3)]
         answers = [each.result() for each in asked]
     assert sorted(b"fine" in answer.body for answer in answers) == [False, True, True]
-    assert len(own.calls) == 2
+    assert len(sharing.calls) == 2
 
 
 def test_without_sharing_each_asks_for_itself(caching: Caching) -> None:

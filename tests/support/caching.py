@@ -6,6 +6,8 @@ Tests of one module share the three; each takes a model of its own, so that no t
 import itertools
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,14 +100,13 @@ def start(folder: Any, backend: Backend, valkey: Valkey, **settings: Any) -> Pro
     return Proxy(folder, backend.url, **own).start()
 
 
-@pytest.fixture(scope="module")
-def cached_parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Backend, Proxy, Valkey]]:
-    """The three that a module shares."""
-    folder = tmp_path_factory.mktemp("valkey")
+@contextmanager
+def running(folder: Path, **settings: Any) -> Iterator[Caching]:
+    """The three with settings of their own; the proxy ends well and has nothing to complain of."""
     valkey, backend = Valkey(folder), Backend().start()
     valkey.start()
-    proxy = start(tmp_path_factory.mktemp("cached"), backend, valkey)
-    yield backend, proxy, valkey
+    proxy = start(folder / "proxy", backend, valkey, **settings)
+    yield Caching(backend, proxy, valkey)
     code = proxy.stop()
     backend.stop()
     valkey.stop()
@@ -115,14 +116,25 @@ def cached_parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bac
     assert " ERROR " not in log, log
 
 
-@pytest.fixture
-def caching(cached_parts: tuple[Backend, Proxy, Valkey]) -> Caching:
-    """The shared three; the backend says `Paris.` until told otherwise."""
-    backend, proxy, valkey = cached_parts
-    backend.reset()
-    made = Caching(backend, proxy, valkey)
+def next_test(parts: Caching) -> Caching:
+    """The three, with a model that only this test asks; the backend says `Paris.` until told otherwise."""
+    parts.backend.reset()
+    made = Caching(parts.backend, parts.proxy, parts.valkey)
     made.answer(as_json(said()))
     return made
+
+
+@pytest.fixture(scope="module")
+def cached_parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caching]:
+    """The three that a module shares."""
+    with running(tmp_path_factory.mktemp("cached")) as parts:
+        yield parts
+
+
+@pytest.fixture
+def caching(cached_parts: Caching) -> Caching:
+    """The shared three, as a test gets them."""
+    return next_test(cached_parts)
 
 
 def data_of(answer: Answer) -> list[Any]:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tests.safety.test_document import RUN as SCHEMATHESIS
-from tests.support.backend import Backend, as_json
-from tests.support.caching import Caching, chat, said, start
+from tests.support.caching import Caching, chat, next_test, running
 from tests.support.proxy import Proxy, StartProxy
 from tests.support.rows import wait_for
 from tests.support.valkey import Valkey
@@ -38,28 +37,18 @@ def post(proxy: Proxy, target: str, value: Any, status: int = 200) -> Any:
 
 
 @pytest.fixture(scope="module")
-def semantic_parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Backend, Proxy, Valkey]]:
+def semantic_parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caching]:
     """A proxy that looks for equal questions too, and could learn aliases."""
-    valkey, backend = Valkey(tmp_path_factory.mktemp("valkey")), Backend().start()
-    valkey.start()
     own = {"response_cache": "semantic", "aliases_url": "http://127.0.0.1:9", "aliases_model": "judge"}
-    proxy = start(tmp_path_factory.mktemp("cached"), backend, valkey, **own)
-    wait_for(lambda: get(proxy, "/stats")["semantic"]["up"])
-    yield backend, proxy, valkey
-    assert proxy.stop() == 0
-    backend.stop()
-    valkey.stop()
-    assert "Traceback" not in proxy.log.read_text()
+    with running(tmp_path_factory.mktemp("cached"), **own) as parts:
+        wait_for(lambda: get(parts.proxy, "/stats")["semantic"]["up"])
+        yield parts
 
 
 @pytest.fixture
-def semantic(semantic_parts: tuple[Backend, Proxy, Valkey]) -> Caching:
+def semantic(semantic_parts: Caching) -> Caching:
     """The same with a model that only this test asks."""
-    backend, proxy, valkey = semantic_parts
-    backend.reset()
-    made = Caching(backend, proxy, valkey)
-    made.answer(as_json(said()))
-    return made
+    return next_test(semantic_parts)
 
 
 def stored(parts: Caching, text: str, **how: Any) -> str:

