@@ -25,7 +25,8 @@ OPTIONS = (
 OLD_PYTHON = ("async-timeout>=4.0.3",)
 # What `metalanchor worker` and `metalanchor migrate` import; tests/compose runs both from an image of these.
 WORKER = frozenset({
-    "alembic", "click", "hiredis", "msgspec", "platformdirs", "prometheus-client", "redis", "rq", "sqlalchemy",
+    "alembic", "click", "hiredis", "msgspec", "platformdirs",
+    "prometheus-client", "redis", "rq", "sqlalchemy",
 })  # fmt: skip
 
 
