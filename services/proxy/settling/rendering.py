@@ -119,13 +119,19 @@ def renderer_for(dialect: str, kind: str | None) -> Callable[[Parts, Post], Rend
             return lambda parts, post: _llama_converted(dialect, parts, post)
         return _llama_chat if dialect in CHATS else _llama_prompt
     if kind == "ollama" and dialect in OLLAMA_PATHS:
-        return lambda parts, post: _ollama(OLLAMA_PATHS[dialect], _body(parts), post)
+        return lambda parts, post: _ollama(OLLAMA_PATHS[dialect], _chat(parts), post)
     if kind == "ollama" and dialect in CONVERTED:
         return lambda parts, post: _ollama(OLLAMA_PATHS["openai_chat"], _converted(dialect, parts), post)
     raise Inexact(
         422, "This backend neither renders nor tokenises a prompt for others: llama-server does both, "
         "Ollama renders."
     )  # fmt: skip
+
+
+def _chat(parts: Parts) -> bytes:
+    """The body of a chat, whichever APIs its parts came in, or of a prompt."""
+    strange = parts.shapes & CONVERTED.keys() and "prompt" not in parts.members
+    return _converted("openai_chat", parts) if strange else _body(parts)
 
 
 def _converted(dialect: str, parts: Parts) -> bytes:
@@ -174,8 +180,7 @@ def _split(system: list[bytes]) -> tuple[list[bytes], list[bytes]]:
 
 
 def _llama_chat(parts: Parts, post: Post) -> Rendered:
-    body = _converted("openai_chat", parts) if parts.shapes & CONVERTED.keys() else _body(parts)
-    text = _text(post("/apply-template", body), "prompt")
+    text = _text(post("/apply-template", _chat(parts)), "prompt")
     return Rendered(text, _tokens(text, post))
 
 

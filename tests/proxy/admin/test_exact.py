@@ -93,6 +93,24 @@ def test_ollama_renders_without_generating(stories: NewStory) -> None:
     assert (seen[0]["options"], seen[0]["keep_alive"]) == ({"num_ctx": 8192}, 600)
 
 
+def test_ollama_renders_texts_that_first_came_in_another_shape(stories: NewStory) -> None:
+    """A system text known as blocks of the Messages API is a message again in a chat."""
+    story = stories("ollama")
+    for k in range(2):
+        blocks = [text(f"{RULES} It is 10:4{k}. {RULES}")]
+        story.say({"system": blocks, "messages": [user(ASK)], "max_tokens": 9}, path=MESSAGES)
+    told = broken(story, OLLAMA)
+    seen: list[Any] = []
+
+    def shown(received: Received) -> Reply:
+        seen.append(received.json()["messages"])
+        return as_json({"_debug_info": {"rendered_template": rendered(seen[-1])}})
+
+    story.backend.queue(shown, shown)
+    assert json.loads(exactly(story, told).body)["byte_offset"] == len(f"<system>{RULES} It is 10:4")
+    assert [turns[0]["role"] for turns in seen] == ["system", "system"]
+
+
 CONVERTED = [
     (
         MESSAGES,

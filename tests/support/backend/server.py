@@ -16,6 +16,12 @@ from typing import cast
 
 from tests.support.backend.script import Answering, Received, Reply
 
+# What a proxy asks a model server at its start and while requests come; no queued answer is meant for it.
+PROBES = frozenset({
+    "/api/v0/models", "/api/v1/models", "/api/version", "/api/tags", "/health", "/props", "/v1/models",
+    "/version",
+})  # fmt: skip
+
 
 class Backend:
     """Listens on a free port of loopback from `start` to `stop`."""
@@ -60,7 +66,7 @@ class Backend:
             self._routes[path] = answering
 
     def queue(self, *answerings: Answering) -> None:
-        """Answer the next requests so, in order, before anything else applies."""
+        """Answer the next requests so, in order, before anything else applies, probes apart."""
         self._queue.extend(answerings)
 
     def reset(self) -> None:
@@ -135,7 +141,9 @@ class Backend:
             quiet = 0 if self._open or len(asyncio.all_tasks()) > 1 else quiet + 1
 
     def _scripted(self, received: Received) -> Answering:
-        return self._queue.popleft() if self._queue else self._routes.get(received.path, self._default)
+        if self._queue and not (received.method == "GET" and received.path in PROBES):
+            return self._queue.popleft()
+        return self._routes.get(received.path, self._default)
 
 
 class _Connection(asyncio.Protocol):
