@@ -4,6 +4,8 @@ Owns nothing. Who opens a connection through Sentinels asks them anew, so after 
 reconnects has moved.
 """
 
+from asyncio import Task, wait
+from collections.abc import Iterable
 from typing import Any
 
 import redis.sentinel
@@ -44,6 +46,20 @@ def async_pool(url: str, **options: Any) -> asyncio.ConnectionPool:
     asking = _asking(found, AsyncRetry(NoBackoff(), 0))
     asked = sentinel.Sentinel(found.hosts, sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
     return _Masters(found.service, asked, **found.master, **options)  # type: ignore[no-untyped-call]
+
+
+async def end(tasks: Iterable["Task[None]"]) -> None:
+    """Cancel tasks that talk to Redis until they have ended.
+
+    Once is not enough: a cancellation that meets one of redis-py's own time limits passes for that limit.
+    """
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        ended, pending = await wait(pending, timeout=0.1)
+        for task in ended:
+            task.cancelled() or task.exception()  # else it would be said to have passed unseen
 
 
 class _Masters(sentinel.SentinelConnectionPool):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
 
+from services.redis_client import end
 from services.semantic.aliases import UNDECIDED, Alias, Aliases, Miss
 from services.semantic.base import Match, Neighbour, Question
 from services.semantic.embeddings import Embedder, EmbeddingError, conflict, open_embedder
@@ -112,9 +113,7 @@ class SemanticMatcher:
 
     async def close(self) -> None:
         """Let go of threads and connections within a second."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks)
         if self._learner is not None:
             await self._learner.close()
         await self._embedder.close()

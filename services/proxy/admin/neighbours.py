@@ -28,7 +28,7 @@ from services.proxy.admin.recent import brief, plain
 from services.proxy.admin.underway import Underway, describe
 from services.proxy.key import fingerprint
 from services.queue import NAMESPACE
-from services.redis_client import open_async_redis
+from services.redis_client import end, open_async_redis
 
 # As often as a follower looks. While nobody listens, a word a second is enough to learn that somebody does.
 LOOK_S = 0.25
@@ -90,9 +90,7 @@ class Neighbours:
 
     async def close(self) -> None:
         """End both tasks and their connections."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks)
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
