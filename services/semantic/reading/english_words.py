@@ -12,7 +12,6 @@ from services.semantic.reading.words import alternatives, groups, load
 _DATA = load("english")
 _SYNONYMS = groups(_DATA["synonyms"])
 _PHRASES = {phrase: first for phrase, first in _SYNONYMS.items() if " " in phrase}
-_FIRSTS = {first for first in _SYNONYMS.values() if " " in first}
 _SPELLING = groups(_DATA["spelling"])
 _PLURALS = groups(_DATA["plurals"])
 _PAST = groups(_DATA["past"])
@@ -22,7 +21,6 @@ _NUMBERS = {word: digits for line in _DATA["numbers"] for word, _, digits in [li
 _TOOLS = frozenset(_DATA["tools"].split())
 _DOUBTFUL = frozenset(_DATA["doubtful"].split())
 _UNCOUNTABLE = frozenset(_DATA["uncountable"].split())
-SCOPE = frozenset(_DATA["scope"].split())
 # Beside these, one and several are told apart: an order, or a choice of one or of several.
 _COUNTED = frozenset(_DATA["counted"].split())
 DEFINITE = frozenset({"the", "my", "your", "his", "her", "our", "their", "its"})
