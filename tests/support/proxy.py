@@ -7,6 +7,7 @@ backend between the tests of a session; tests that stop, kill or configure a pro
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -26,11 +27,19 @@ ROOT = Path(__file__).parents[2]
 START_S = 30.0  # a cold start on two shared cores takes about two seconds
 
 
+# Below those that systems give to outgoing connections (32768 on Linux, 49152 on macOS), which would take a
+# port between its choice and its use; and none twice, for the same reason.
+_PORTS = random.SystemRandom().sample(range(20_000, 32_000), 12_000)
+
+
 def free_port() -> int:
-    """A port nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port nobody listens on now, never the same."""
+    while True:
+        port = _PORTS.pop()
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class Proxy:
