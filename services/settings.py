@@ -260,7 +260,16 @@ def _convert(label: str, value: Any, hint: Any, *, lax: bool) -> Any:
     except (msgspec.ValidationError, UnicodeError) as error:  # the environment may hold any bytes
         secret = label.partition(" ")[0].removeprefix(PREFIX).lower() in SECRET | ADDRESSES
         shown = "its value" if secret else repr(value)
-        raise SettingsError(f"{label}: {shown} is not accepted ({error}).") from None
+        raise SettingsError(f"{label}: {shown} is not accepted ({_allowed(hint) or error}).") from None
+
+
+def _allowed(hint: Any) -> str | None:
+    """The values of a choice, or of a switch, in words."""
+    if hint is bool:
+        return "write true or false"
+    if typing.get_origin(hint) is Literal:
+        return "choose from " + ", ".join(typing.get_args(hint))
+    return None
 
 
 def _refuse_unknown(env: Mapping[str, str], stored: Mapping[str, Any], path: Path | None) -> None:

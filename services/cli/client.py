@@ -86,6 +86,18 @@ def status(settings: Settings) -> dict[str, Any]:
     return found
 
 
+def served(settings: Settings) -> str | None:
+    """The address of the configured model server, else of the one that a running proxy serves."""
+    configured = next((row.url for row in settings.named_backends), None)
+    if configured is not None:
+        return configured
+    try:
+        url = (status(settings)["backend"] or {}).get("url")
+    except (Failure, Unreachable):
+        return None
+    return str(url) if url else None
+
+
 def _read(where: str, status: int, body: bytes) -> Any:
     if status == 404:
         return None

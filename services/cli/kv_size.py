@@ -67,8 +67,8 @@ def kv_size(source: str | None, model: str | None, memory: int | None, as_json: 
     """Say how much memory a KV cache takes, and how much fits.
 
     The model is that of SOURCE, a GGUF file or the address of an Ollama or llama-server; else that of the
-    numbers given; else that of the configured backend. With --memory also how many sequences fit, and how
-    many of the conversations that a running proxy knows.
+    numbers given; else that of the backend, configured or served by a running proxy. With --memory also how
+    many sequences fit, and how many of the conversations that a running proxy knows.
     """
     settings = load()
     found = _found(settings, source, model, given)
@@ -88,7 +88,7 @@ def _found(settings: Settings, source: str | None, model: str | None, given: dic
         return Found(shape=_from_numbers(numbers), source="numbers")
     if any(value is not None for value in numbers.values()):
         raise click.UsageError("Give SOURCE or numbers, not both.")
-    source = source or settings.backend_url or next((row.url for row in settings.backend), None)
+    source = source or client.served(settings)
     if source is None:
         raise click.UsageError("Name a GGUF file or a server, or give --layers, --heads and --head-dim.")
     try:

@@ -49,15 +49,8 @@ def watch(url: str | None, interval: float, count: int | None, api_key: str | No
 
 def _backend(settings: Settings) -> str:
     """The configured backend, else the one that a running proxy serves, else one found on this machine."""
-    configured = settings.backend_url or next((row.url for row in settings.backend), None)
-    if configured:
-        return configured
-    try:
-        backend = client.status(settings)["backend"] or {}
-        if backend.get("url"):
-            return str(backend["url"])
-    except (Failure, Unreachable):
-        pass
+    if (url := client.served(settings)) is not None:
+        return url
     from services.local_backend import look  # noqa: PLC0415
 
     found = look()

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 VERDICTS: Mapping[str, str] = {
     "hit": "An equal request had been answered before.",
     "semantic": "A stored question asks the same in other words.",
-    "miss": "No equal request was stored, and no stored question asks the same.",
+    "miss": "No equal request was stored, and no stored question asks the same; "
+    "answers that were cut short or failed are not kept.",
 }
 
 # The REASON of `bypass:REASON`: these are not looked up and not stored …

@@ -22,8 +22,8 @@ def lost_tokens(scene: Scene, flow: Flow, estimator: Estimator) -> int | None:
         tokens = _tokens_behind(
             flow, first.at or "", equal_behind(scene.verdict.breakers, first.at), estimator
         )
-        if cached is not None:
-            tokens += max(0, expected(scene)[0] - cached)
+        if cached is not None:  # more than expected, too: a template may leave out what changed
+            tokens += expected(scene)[0] - cached
     elif cached is not None:
         tokens = max(0, expected(scene)[0] + reply_tokens(scene, first.code) - cached)
     elif scene.verdict.parent is not None and first.code in (

@@ -64,6 +64,16 @@ async def test_a_break_costs_what_stood_behind_it() -> None:
     assert flow.lost_tokens == pytest.approx(len(RULES) / 4, rel=0.1)
 
 
+async def test_a_change_that_the_template_leaves_out_costs_nothing() -> None:
+    """The engine found all but the new turn, so nothing was prefilled for the changed tools."""
+    pipeline = Pipeline()
+    tools = [{"type": "function", "function": {"name": n, "parameters": {}}} for n in ("read", "write")]
+    await pipeline.send(chat(U1, system=RULES, tools=tools[:1]), tokens=(1_000, 0))
+    flow = await pipeline.send(chat(U1, A1, U2, system=RULES, tools=tools), tokens=(1_030, 1_000))
+    assert record_of(flow).cause == "tools_added"
+    assert flow.lost_tokens == 0
+
+
 async def test_of_several_breaks_the_first_carries_what_stood_behind_it_once() -> None:
     """The tools behind which nothing was found again cost all of it; the clock behind them nothing more."""
     pipeline = Pipeline(engine=Engine())
