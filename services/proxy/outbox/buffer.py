@@ -20,10 +20,13 @@ class Buffer:
         self._max = max_bytes
         self._rows: deque[Row] = deque()
         self._lock = threading.Lock()
+        self.taken: list[Row] = []
         self.bytes = 0
 
     def __len__(self) -> int:
-        return len(self._rows)
+        """Rows that are nowhere else yet: those that wait and those of the batch taken last."""
+        with self._lock:
+            return len(self._rows) + len(self.taken)
 
     @property
     def batch_ready(self) -> bool:
@@ -41,7 +44,7 @@ class Buffer:
         return gone
 
     def take(self) -> list[Row]:
-        """The next batch, oldest first; empty when nothing waits."""
+        """The next batch, oldest first; empty when nothing waits. It is held in `taken` until `settle`."""
         batch: list[Row] = []
         size = 0
         with self._lock:
@@ -50,7 +53,12 @@ class Buffer:
                     break
                 batch.append(self._pop())
                 size += len(batch[-1][1])
+            self.taken = batch
         return batch
+
+    def settle(self) -> None:
+        """The batch taken last is safe elsewhere, or counted as lost."""
+        self.taken = []
 
     def _pop(self) -> Row:
         row = self._rows.popleft()

@@ -38,7 +38,6 @@ class Courier:
         self._journal, self._folder, self._copies = journal, folder, copies
         self._some, self._full, self._stopping = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
-        self._hand: list[Row] = []
         self._looked_at = 0.0
         self.dropped = 0
         self.recovered = 0
@@ -65,7 +64,7 @@ class Courier:
 
     def abandon(self, spool: Spool) -> None:
         """The thread is held up at the end of the process: spool what it holds, past it, by `spool`."""
-        rows = [*self._hand]
+        rows = [*self._buffer.taken]
         while batch := self._buffer.take():
             rows.extend(batch)
         for batch in batches(rows):
@@ -91,12 +90,11 @@ class Courier:
     def _carry(self, *, whole: bool) -> None:
         """Carry the rows that wait; with `whole` only full batches, the rest waits for company."""
         while (not whole or self._buffer.batch_ready) and (batch := self._buffer.take()):
-            self._hand = batch
             if self._push([row for _, row in batch]):
                 self._release(batch)
             else:
                 self._keep(batch, self.spool)
-            self._hand = []
+            self._buffer.settle()
 
     def _carry_copies(self) -> None:
         """Queue the bodies that wait, while the queue is less than half full and no batch of rows waits."""
