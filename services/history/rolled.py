@@ -2,10 +2,11 @@
 """The figures of reports over more rows than can be sorted in time: from rollups, and the rows beside them.
 
 It owns no state. Counts and sums are exact, as from the rows. Percentiles are read off the scale of
-`services.history.scale`, so they are within 5 % of the exact ones. Everything is computed by the database, in
-the same words on SQLite and PostgreSQL.
+`services.history.scale`, so they are within 5 % of the exact ones. The database does the sums, in the same
+words on SQLite and PostgreSQL.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -52,51 +53,45 @@ def totals(span: Span, by: str | None, most: int | None = None) -> list[Row]:
 
 def percentiles(span: Span, by: str | None, time: str, found: Sequence[Row]) -> list[Row]:
     """``grp``, ``temperature``, ``count`` and each percentile, of the groups in `found` (`totals`)."""
-    classes = _between(found, time)
-    if classes is None:
-        return []
-    rolled, row, chosen = _of_rollup(span, by), _of_row(span, by), ""
-    groups = [group["grp"] for group in found]
+    groups, chosen = [group["grp"] for group in found], ""
     if by == "session":
         chosen = f" AND {_among('{name}', groups, span)}"
-    return span.ask(
-        _counted(
-            f"{rolled} AS grp, temperature",
-            f"{row} AS grp, {TEMPERATURE} AS temperature",
-            time,
-            classes,
-            rolled=f"{span.rolled(_part(by))}{chosen.format(name='value')}{_hours(by, groups)}",
-            rows=f"{span.rows()}{chosen.format(name='session')}",
-        )
+    return _percentiles(
+        span,
+        time,
+        _between(found, time),
+        f"{_of_rollup(span, by)} AS grp, temperature",
+        f"{_of_row(span, by)} AS grp, {TEMPERATURE} AS temperature",
+        rolled=f"{span.rolled(_part(by))}{chosen.format(name='value')}{_hours(by, groups)}",
+        rows=f"{span.rows()}{chosen.format(name='session')}",
     )
 
 
-def _counted(of_rollup: str, of_row: str, time: str, classes: range, *, rolled: str, rows: str) -> str:
-    """SQL for percentiles by the two columns that `of_rollup` and `of_row` name ``grp, temperature``.
+def _percentiles(
+    span: Span, time: str, classes: range | None, of_rollup: str, of_row: str, *, rolled: str, rows: str
+) -> list[Row]:
+    """Percentiles by the two columns that `of_rollup` and `of_row` name ``grp, temperature``.
 
-    A sum a class, each then a row of its own, then nearest rank over these.
+    The database sums the classes. Ranks are found here: as SQL, a row a class and group, they had to be
+    sorted, in a statement of 20 KB.
     """
-    sums = ", ".join(f"SUM({class_column(time, n)}) AS c{n}" for n in classes)
-    each = " UNION ALL ".join(
-        f"SELECT grp, temperature, {n} AS class, c{n} AS held FROM summed WHERE c{n} > 0" for n in classes
-    )
-    middles = " ".join(f"WHEN {n} THEN {scale.middle(n)}" for n in classes)
-    cuts = ", ".join(
-        f"MIN(CASE WHEN upto * 100 >= held_all * {share} THEN class END) AS p{share}" for share in PERCENTILES
-    )
-    values = ", ".join(f"CAST(CASE p{n} {middles} END AS DOUBLE PRECISION) AS p{n}" for n in PERCENTILES)
-    parts, classed = "PARTITION BY grp, temperature", scale.class_sql(f"{time}_ms")
-    return (
-        f"WITH summed AS MATERIALIZED (SELECT {of_rollup}, {sums} {rolled} GROUP BY 1, 2),"
-        f" fresh AS MATERIALIZED (SELECT {of_row}, {classed} AS class {rows} AND {time}_ms IS NOT NULL),"
-        f" counted AS ({each} UNION ALL"
-        f" SELECT grp, temperature, class, count(*) FROM fresh GROUP BY 1, 2, 3),"
-        f" ranked AS (SELECT grp, temperature, class, SUM(held) OVER ({parts} ORDER BY class) AS upto,"
-        f" SUM(held) OVER ({parts}) AS held_all FROM counted),"
-        f" cut AS (SELECT grp, temperature, CAST(MAX(held_all) AS BIGINT) AS count, {cuts} FROM ranked"
-        f" GROUP BY 1, 2)"
-        f" SELECT grp, temperature, count, {values} FROM cut"
-    )
+    if classes is None:
+        return []
+    held: dict[tuple[Any, Any], list[int]] = defaultdict(lambda: [0] * scale.CLASSES)
+    sums = ", ".join(f"SUM({class_column(time, number)})" for number in classes)
+    for grp, temperature, *counts in span.tuples(f"SELECT {of_rollup}, {sums} {rolled} GROUP BY 1, 2"):
+        held[grp, temperature][classes.start : classes.stop] = [count or 0 for count in counts]
+    fresh = f"SELECT {of_row}, {scale.class_sql(f'{time}_ms')} AS class {rows} AND {time}_ms IS NOT NULL"
+    for grp, temperature, number, count in span.tuples(
+        f"SELECT grp, temperature, class, count(*) FROM ({fresh}) AS fresh GROUP BY 1, 2, 3"
+    ):
+        held[grp, temperature][number] += count
+    return [
+        {"grp": grp, "temperature": temperature, "count": sum(counts)}
+        | {f"p{share}": scale.percentile(counts, share) for share in PERCENTILES}
+        for (grp, temperature), counts in held.items()
+        if any(counts)
+    ]
 
 
 def losses(span: Span, *, by_agent: bool = False) -> list[Row]:
@@ -132,11 +127,15 @@ def steps(span: Span, step_s: int) -> tuple[list[Row], list[Row], list[Row]]:
         f" UNION ALL SELECT {row} AS grp, {of_rows}, class, class"
         f" FROM (SELECT requests.*, {classed} AS class {span.rows()}) AS fresh) AS held GROUP BY grp"
     )
-    classes = _between(summed, "ttft")
-    firsts = [] if classes is None else span.ask(
-        _counted(f"{rolled} AS grp, '' AS temperature", f"{row} AS grp, '' AS temperature", "ttft", classes,
-                 rolled=span.rolled("any"), rows=span.rows())
-    )  # fmt: skip
+    firsts = _percentiles(
+        span,
+        "ttft",
+        _between(summed, "ttft"),
+        f"{rolled} AS grp, '' AS temperature",
+        f"{row} AS grp, '' AS temperature",
+        rolled=span.rolled("any"),
+        rows=span.rows(),
+    )
     lost = span.ask(
         f"SELECT grp, cause, CAST(SUM(lost_ms) AS DOUBLE PRECISION) AS lost_ms FROM ("
         f" SELECT {rolled} AS grp, value AS cause, lost_ms {span.rolled('cause')} AND lost_ms > 0"

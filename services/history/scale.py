@@ -5,6 +5,10 @@ exact one from 10 ms to 27 minutes, and what lies beyond stands for these two. C
 not by a logarithm, since not every SQLite is built with one.
 """
 
+import itertools
+from bisect import bisect_left
+from collections.abc import Sequence
+
 CLASSES = 128
 LEAST_MS = 10.0
 FACTOR = 1.1
@@ -20,6 +24,12 @@ def middle(number: int) -> float:
     if number == 0:
         return LEAST_MS
     return float(round(LEAST_MS * FACTOR ** (number - 0.5), 3))
+
+
+def percentile(counts: Sequence[int], share: int) -> float:
+    """The percentile, by nearest rank, of times of which each class holds so many, and not all none."""
+    upto = list(itertools.accumulate(counts))
+    return middle(bisect_left(upto, upto[-1] * share / 100))
 
 
 def class_sql(value: str) -> str:
