@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from services.semantic.reading import chinese_orders
 from services.semantic.reading.spans import HOLE
 from services.semantic.reading.words import load
 
@@ -30,7 +31,7 @@ _SPELLED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
     for pattern, result in (
         (r"是(?:怎样|怎么样|什么样|如何)的?$", "是什么样"),
         (r"(最.{1,3}?的?([\u4e00-\u9fff]{1,2}))是(?:什么|哪[个座条]?)\2$", r"\1是哪个"),
-        (r"(?<!不)需要(?=[\u4e00-\u9fff]{2}什么)", "要"),
+        (r"(?<![不我你您他她它们])需要(?=[\u4e00-\u9fff]{2}什么|(?:准备|带|提供|提交|加|交|办理|注意|满足|具备)?(?:什么|哪些|几[^乎]))", "要"),
         (r"可以(?=.{1,2}多久)", "能"),
         (r"^在(?=.+哪里)", ""),
         (r"哪里(?:能够?|可以)(?=.)", "哪里可以"),
@@ -43,7 +44,7 @@ _SPELLED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
         (r"(?<=[吃喝买带做学看准备])(?:哪些|什么)东西", "什么"),
         (r"(?<!可)不可以(?!不)", "不能"),
         (r"(?:上|中|里|内)的?(?=最.{1,2}的)", ""),
-        (r"(?:的)?(?:用途|用处)(?:是什么|有哪些)$|有什么(?:用处|用途|作用|用)$|是(?:做|干)什么(?:用)?的$|的?作用有哪些$", "的作用是什么"),
+        (r"(?:的)?(?:用途|用处)(?:是什么|有哪些)$|有什么(?:用处|用途|作用|用)$|是(?:做|干)什么用的$|的?作用有哪些$", "的作用是什么"),
         (r"(?:代表|表示)什么(?:意思|含义)?$", "是什么意思"),
         (r"(?<=[点度温])是多少度$", "是多少"),
         (r"(?:等于|合)(?=多少[^的]{1,3}$)", "是"),
@@ -73,12 +74,13 @@ _SPELLED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
         (r"(声明|定义|成为)一[个名位种]?", r"\1"),
         (r"怎么(?:制作)", "怎么做"),
         (r"怎么换(?![成为算])", "怎么更换"),
-        (r"换$", "更换"),
-        (r"怎么运作(?:的)?$", "怎么工作"),
+        (r"(?<![更交转兑变替])换$", "更换"),
+        (r"是?怎么运作(?:的)?$", "怎么工作"),
         (r"^从(?=.+到.+多)", ""),
         (r"^(.+?)的?(?:发明者|发明人)是谁$", r"谁发明\1"),
         (r"^(.+?)的?发现者是谁$", r"谁发现\1"),
         (r"^把?([\ue000-\uf8ff])(?:翻译|译)(?:成|为)(.{1,4}[语文])$", r"\1用\2怎么说"),
+        (r"^用(.{1,4}[语文])怎么说([\ue000-\uf8ff])$", r"\2用\1怎么说"),
         (r"^(?:解释|说明)(.+)的(?:意思|含义)$", r"\1什么意思"),
         (r"(?<=[\ue000-\uf8ff])(?:这个|这)?(?:词语|词|成语|字|短语|术语)(?=的?(?:是|意思|含义|什么意思))", ""),
         (r"(?:转换|变换|转化|改|变)(?:成|为)|转为", "转成"),
@@ -87,15 +89,17 @@ _SPELLED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
         (r"(?:的)?(?:工作|运作|运行)?原理(?:是什么|是啥)?$", "怎么工作"),
         (r"(?:是|在)?(?:哪一年|何年|哪个年份|哪年)(?=..)|(?<=于)(?:哪一年|哪年)$", "何时"),
         (r"何时(.+)的$", r"何时\1"),
-        (r"哪些|哪几个", "什么"),
+        (r"哪几个", "哪些"),
+        # "是哪些人" asks for names, "是什么人" for a kind.
+        (r"(?<![这那]是)哪些(?!人)", "什么"),
         (r"(?:没法|没办法|不能够)", "无法"),
         (r"([\u4e00-\u9fff]{2})不了$", r"无法\1"),
         (r"^(?:导致|造成|引起|引发)(?=.+原因)", ""),
         (r"(?<![应不])该(?=[喝吃怎做买用选去学带穿送看说写睡交多])", "应该"),
         (r"^我(?=(?:每天|每周|每月)?应该)(?!.*[你他她])", ""),
         (r"^(.*?)一天(?=应该|要|该|喝|吃|睡|工作|需要)", r"\1每天"),
-        (r"(?<!哪)一(?:封|份|篇|首|个|段|则|部|款|种|座|位|张|件)(?![半天年月周人])", "一"),
-        (r"(?:应该|应当|该|要)?(?:怎么|咋)办", "怎么办"),
+        (r"(?<!哪)一(?:封|份|篇|首|个|则|款|种|座|位|张|件)(?![半天年月周人二两三四五六七八九十\ue000-\uf8ff])", "一"),
+        (r"(?:应该|应当|该|要)?(?:怎么|咋)办(?![理公好到成卡证护签了])", "怎么办"),
         (r"(?:应该|该|要)?怎么(?:解决|处理|应对)$", "怎么办"),
         (r"什么(?:样)?(?:方法|办法|方式)(?:可以|能够|能|来)?", "什么方法"),
         (r"^(?:有|用|通过)什么方法(?=.)", "怎么"),
@@ -152,6 +156,14 @@ _DONE_TO = re.compile(r"[给打骂杀吃送骗赶借卖教带叫]")
 _REPAIR = re.compile(r"^修(?![理改复剪正建炼行订饰补图车])")
 _LEARN = re.compile(r"^学(?![习好会校生费历分期位者科术员说懂成到])")
 _CHOOSE = re.compile(r"^(?:选(?![择举修拔手项购中课])|挑(?![选战]))")
+# "写一个函数,判断素数" is 写一个判断素数的函数.
+_WRITTEN_FOR = re.compile(
+    r"^(.{0,8}写)一?[个段]?(函数(?![式库])|脚本(?!语言)|程序(?!员)|正则表达式)[,]?(?:用来|用于|来|去)?(?!设计|调用|签名|注释|文档|说明|介绍|教程|名|图|库)([^的与和用,把并][^的]+)$"
+)
+# How to write a letter is how to write one: 怎么写一封辞职信.
+_ONE = re.compile(
+    r"^(写|做|画|烤|煮|制作|设计|起草)一[只]?(?![好半月天年周人个家对双套条段句点次些])(?=[\u4e00-\u9fff]{2})"
+)
 _YES_NO = re.compile(r"(?:吗|(?<![什怎多那这])么|嘛|没有|与否)$")
 _RELATION = re.compile(r"^(.+?)(?:的)?(?:有什么|有哪些)([^什么哪]{1,12})$")
 _ATTRIBUTE = re.compile(r"^(.+)的([^的]{1,6})(?:有哪些|是什么|是哪些|有什么)$")
@@ -161,14 +173,14 @@ _ASPECT = re.compile(
     r"^([^的]{2,})(技巧|症状|优点|缺点|优缺点|特点|种类|类型|好处|坏处|注意事项)(?:有什么|有哪些|是什么)$"
 )
 _DIFFERENCE = re.compile(
-    r"^(.+?)[和与跟同]([^和与跟同]+?)(?:之间)?(?:的|有什么|有哪些|在哪里|有)*(?:区别|不同|差别|差异|分别)(?:之处)?(?:是什么|有哪些|在哪里|是哪些)?$"
+    r"^(.+?)[和与跟同]([^和与跟同]+?)(?:之间)?(?:(?:的|有什么|有哪些|在哪里|有)*(?:区别|不同|差别|差异)|(?:的|有|有什么)分别)(?:之处)?(?:是什么|有哪些|在哪里|是哪些)?$"
 )
 _WHICH = re.compile(r"^(.+?)[和与跟]([^和与跟]+?)(?:相比)?[,]?哪个(.+)$")
 _DISTANCE = re.compile(r"^(.+?)(?:距离|离|距|到|和|与)(.+?)(?:有)?多远$")
 _APART = re.compile(r"^(.+?)(?:到|和|与|离)(.+?)(?:之间)?的?距离(?:是|有)?(?:多少|多远)$")
 # What two have between them, in whichever order they are named.
 _BOTH = re.compile(
-    r"^([^和与跟的]{1,8})[和与跟]([^和与跟的]{1,8})((?:之间)?的?(?:时差|关系|共同点|联系|相同点|相似之处|异同).*)$"
+    r"^([^和与跟的]{1,8})[和与跟]([^和与跟的]{1,8})((?:之间)?的?(?:时差|关系|共同点|联系|相同点|相似之处|异同|是(?:同一|一样|相同)).*)$"
 )
 _METHOD = re.compile(
     r"^(.+?)的?(?:的(?:正确|具体|最佳|最好|有效)的?|的)(?:方法|办法|步骤|方式|流程)(?:是什么|有什么)?$"
@@ -177,13 +189,24 @@ _RECIPE = re.compile(r"^(.+?)的做法(?:是什么|有哪些)?$")
 _PLACED = re.compile(r"^(?:在|用|使用|从|对|给|把|将|让|当|如果|通过|利用|为|向|跟|和|没有|不)")
 _LOCAL = re.compile(r"(?:上|里|中|内|里面|上面)$")
 _ABLE = re.compile(r"(?<![不太阳功职智可潜技本机效性全热电光核才只动势])能(?![源力量够耐干见])")
-_WOULD = re.compile(r"(?<![不社机学开聚晚宴约体领误理议协商工委大国省市年])会(?![议员计话场见谈面不])")
+_WOULD = re.compile(
+    r"(?<![不社机学开聚晚宴约体领误理议协商工委大国省市年])会(?![议员计话场见谈面不说唱跳游弹画写做开骑飞下编用修爬打])"
+)
+# Behind these the asking word belongs to what is said: 写一篇怎么养花的文章, 怎么写一篇养花的文章.
+_SAID = re.compile(
+    r"写|列|教|告诉|介绍|说|描述|总结|翻译|画|生成|设计|推荐|比较|分析|解释|讲|问|知道|决定|懂|明白|想|认为|觉得|研究|讨论"
+    r"|演示|检查|判断|证明|记录|[让叫]|要求"
+)
+# What these do by themselves is not what is done to them: 神经网络怎么学习, 怎么学习神经网络.
+_ACTORS = tuple(_DATA["actors"].split())
+_ACTS = frozenset(_DATA["acts"].split())
 
 
 def spelled(text: str) -> str:
     """Each way of asking in one spelling; not where the difference between two of them is asked for."""
     if _OF_ASKING.match(text):
         return text
+    text = chinese_orders.rebuilt(text)
     for pattern, result in _SPELLED:
         text = pattern.sub(result, text)
     return text
@@ -191,6 +214,7 @@ def spelled(text: str) -> str:
 
 def asked(text: str) -> Asked:
     """The class of the question and what is left of it."""
+    text = _WRITTEN_FOR.sub(r"\1一\3的\2", text)
     text = text if _DISTANCE.match(text) or _APART.match(text) else _BOTH.sub(_sorted, text)
     return next((found for step in _STEPS if (found := step(text)) is not None), Asked("", text))
 
@@ -211,7 +235,7 @@ def _why_or_how(text: str) -> Asked | None:
         return Asked("why", _why(text))
     if text.endswith("怎么办"):
         return Asked("what to do", text.removesuffix("怎么办").removesuffix("了").rstrip(","))
-    if text.count("怎么") == 1 and "怎么办" not in text:
+    if text.count("怎么") == 1 and not re.search(r"怎么办(?![理公好到成卡证护签])", text):
         return Asked("how to", _how(*text.split("怎么")))
     return None
 
@@ -225,7 +249,8 @@ def _way(text: str) -> Asked | None:
 
 def _when_or_meaning(text: str) -> Asked | None:
     if text.count("何时") == 1:
-        return Asked("when", re.sub(r"是何时|何时", "", text).removesuffix("的").removesuffix("于"))
+        text = re.sub(r"是何时|何时", _kept(text, "何时"), text)
+        return Asked("when", text.removesuffix("的").removesuffix("于"))
     return Asked("meaning", text.removesuffix("什么意思")) if text.endswith("什么意思") else None
 
 
@@ -264,11 +289,16 @@ def _sorted(found: re.Match[str]) -> str:
 
 
 def _why(text: str) -> str:
-    text = text.replace("为什么", "", 1)
+    text = text.replace("为什么", _kept(text, "为什么"), 1)
     text = re.sub(r"是([^是]{1,4})的$", r"\1", text).replace("很", "", 1).replace("不能", "无法")
     return _WOULD.sub(
         "", re.sub(r"(?<![主不])要(?=[^求点素领是么])", "", text.removesuffix("了"), count=1), count=1
     )
+
+
+def _kept(text: str, asking: str) -> str:
+    """What stands for an asking word whose place says something; else nothing."""
+    return "|" if _SAID.search(text.partition(asking)[0]) else ""
 
 
 def _how(before: str, after: str) -> str:
@@ -276,10 +306,16 @@ def _how(before: str, after: str) -> str:
     before, after = before.rstrip(","), re.sub(r"(?<=.)的$", "", after)
     if before in {"我", "我们", "人们", "大家"} and not re.search(r"[你您]", after):
         before = ""
+    after = _ONE.sub(r"\1", after)
     after = _LEARN.sub("学习", _REPAIR.sub("修理", _CHOOSE.sub("选择", after)))
     if not before:
         return after if _DONE_TO.search(after) else re.sub(r"^[把将](?=..)", "", after)
-    if before.endswith(_PERSONS):
+    alone = before.startswith("在") and not re.search(r"[我你他她们]", before)
+    if (
+        (before.endswith(_PERSONS) and not alone)
+        or _SAID.search(before)
+        or (after in _ACTS and before.endswith(_ACTORS))
+    ):
         return f"{before}|{after}"
     if {after, after.removesuffix("好")} & _VERBS and not _PLACED.match(before) and not _LOCAL.search(before):
         return after + before
