@@ -1,4 +1,4 @@
-"""Asks the running proxy's own API; the one place where the command line speaks HTTP."""
+"""Asks the running proxy's own API, and knows where it is and how it lets us in."""
 
 import http.client
 import ipaddress
@@ -24,55 +24,64 @@ def address(settings: Settings) -> str:
     return f"[{number}]:{settings.port}" if number.version == 6 else f"{number}:{settings.port}"
 
 
+def connect(settings: Settings, timeout_s: float) -> http.client.HTTPConnection:
+    """A connection to the proxy, not made yet."""
+    host, _, port = address(settings).rpartition(":")
+    return http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout_s)
+
+
+def credentials(settings: Settings) -> dict[str, str]:
+    """The header that a proxy with a token asks for; empty where it has none."""
+    return {"X-MetalAnchor-Token": settings.token} if settings.token else {}
+
+
 def get(settings: Settings, path: str) -> Any:
     """The JSON below ``/metalanchor``; None for 404. Raises `Unreachable` or `Failure`.
 
     A refusal's own words are its `Failure`.
     """
-    return _told(settings, *_ask(settings, "GET", path, TIMEOUT_S))
+    return _ask(settings, "GET", path, TIMEOUT_S)
 
 
 def post(settings: Settings, path: str, timeout_s: float = TIMEOUT_S, value: Any = None) -> Any:
     """As `get`, of a POST, with `value` as JSON unless it is None."""
-    return _told(settings, *_ask(settings, "POST", path, timeout_s, value))
+    return _ask(settings, "POST", path, timeout_s, value)
 
 
-def _told(settings: Settings, status: int, body: bytes) -> Any:
-    message = _message(body) if status >= 400 and status not in {401, 403, 404} else None
-    if message:
-        raise Failure(message)
-    return _read(address(settings), status, body)
+def unreachable(settings: Settings) -> Unreachable:
+    """That nothing answers where the proxy should be, and what to do about it."""
+    return Unreachable(
+        f"No proxy answers at http://{address(settings)}. Start it with `metalanchor up`, "
+        "or name its place in METALANCHOR_HOST and METALANCHOR_PORT."
+    )
 
 
-def _ask(
-    settings: Settings, method: str, path: str, timeout_s: float, value: Any = None
-) -> tuple[int, bytes]:
-    where = address(settings)
-    host, _, port = where.rpartition(":")
-    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout_s)
-    headers = {"X-MetalAnchor-Token": settings.token} if settings.token else {}
-    sent = None if value is None else msgspec.json.encode(value)
-    if sent is not None:
+def refusal(settings: Settings, status: int, body: bytes) -> Failure:
+    """Why the proxy did not do what was asked, in its own words where it gave some."""
+    where = f"http://{address(settings)}"
+    if status in {401, 403}:
+        return Failure(f"The proxy at {where} refuses: set METALANCHOR_TOKEN to the token it runs with.")
+    match _decoded(body):
+        case {"error": {"message": words}}:
+            return Failure(str(words))
+    return Failure(f"What answers at {where} is no MetalAnchor proxy, or a faulty one (HTTP {status}).")
+
+
+def _ask(settings: Settings, method: str, path: str, timeout_s: float, value: Any = None) -> Any:
+    headers, sent = credentials(settings), None
+    if value is not None:
         headers["Content-Type"] = "application/json"
+        sent = msgspec.json.encode(value)
+    connection = connect(settings, timeout_s)
     try:
         connection.request(method, f"/metalanchor{path}", sent, headers)
         response = connection.getresponse()
-        return response.status, response.read()
+        status, body = response.status, response.read()
     except (OSError, http.client.HTTPException):
-        raise Unreachable(
-            f"No proxy answers at http://{where}. Start it with `metalanchor up`, "
-            "or name its place in METALANCHOR_HOST and METALANCHOR_PORT."
-        ) from None
+        raise unreachable(settings) from None
     finally:
         connection.close()
-
-
-def _message(body: bytes) -> str | None:
-    try:
-        error = msgspec.json.decode(body)["error"]
-        return str(error["message"])
-    except (msgspec.DecodeError, KeyError, TypeError):
-        return None
+    return _read(settings, status, body)
 
 
 def status(settings: Settings) -> dict[str, Any]:
@@ -86,31 +95,34 @@ def status(settings: Settings) -> dict[str, Any]:
     return found
 
 
+def running(settings: Settings) -> dict[str, Any]:
+    """As `status`; empty where no proxy runs, or none that lets us in."""
+    try:
+        return status(settings)
+    except (Failure, Unreachable):
+        return {}
+
+
 def served(settings: Settings) -> str | None:
     """The address of the configured model server, else of the one that a running proxy serves."""
     configured = next((row.url for row in settings.named_backends), None)
     if configured is not None:
         return configured
-    try:
-        url = (status(settings)["backend"] or {}).get("url")
-    except (Failure, Unreachable):
-        return None
+    url = (running(settings).get("backend") or {}).get("url")
     return str(url) if url else None
 
 
-def _read(where: str, status: int, body: bytes) -> Any:
+def _read(settings: Settings, status: int, body: bytes) -> Any:
     if status == 404:
         return None
-    if status in {401, 403}:
-        raise Failure(
-            f"The proxy at http://{where} refuses: set METALANCHOR_TOKEN to the token it runs with."
-        )
-    try:
-        value = msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        value = None
-    if status >= 400 or value is None:
-        raise Failure(
-            f"What answers at http://{where} is no MetalAnchor proxy, or a faulty one (HTTP {status})."
-        )
+    value = _decoded(body) if status < 400 else None
+    if value is None:
+        raise refusal(settings, status, body)
     return value
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

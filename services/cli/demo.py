@@ -8,7 +8,8 @@ import click
 from services.cli import client
 from services.cli.bench import leave_on_sigterm, measure
 from services.cli.output import print_table
-from services.cli.private_stack import free_port, private_stack
+from services.cli.private_stack import private_stack
+from services.cli.stack import free_port
 from services.cli.target import engine_of, target_of, wait_for_backend
 from services.settings import load
 

@@ -92,10 +92,10 @@ def _backend(settings: Settings) -> Verdict:
 
 def _served(settings: Settings) -> Verdict | None:
     """What a running proxy serves, which says more than what one started now would find."""
-    try:
-        backend = (client.get(settings, "/status") or {}).get("backend") or {}
-    except (Unreachable, Failure):
+    found = client.running(settings)
+    if not found:
         return None
+    backend = found.get("backend") or {}
     about = f"the running proxy serves {backend.get('kind') or 'a server'} at {backend.get('url')}"
     up = backend.get("status") == "up"
     return Verdict("ok" if up else "warn", about, "" if up else "Start the model server.")

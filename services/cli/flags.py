@@ -11,7 +11,6 @@ from collections.abc import Iterator
 import click
 
 from services.cli import client
-from services.cli.errors import Failure, Unreachable
 from services.cli.history import reading
 from services.cli.verdict import Verdict
 from services.probe import Found, ask, probe_blocking
@@ -48,14 +47,9 @@ def flags(settings: Settings) -> Verdict:
 
 def _backends(settings: Settings) -> dict[str, str]:
     """The configured backends by name, else the one that a running proxy serves."""
-    found = {row.name: row.url for row in settings.named_backends}
-    if found:
+    if found := {row.name: row.url for row in settings.named_backends}:
         return found
-    try:
-        served = client.status(settings)["backends"]
-    except (Failure, Unreachable, KeyError):
-        return {}
-    return {one["name"]: one["url"] for one in served}
+    return {one["name"]: one["url"] for one in client.running(settings).get("backends", [])}
 
 
 def _used(settings: Settings, name: str) -> Used:

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from services.cli import client
-from services.cli.errors import Failure, Unreachable
 from services.settings import Settings
 
 # The proxy sends a comment every 15 s at least.
@@ -17,20 +16,19 @@ SILENCE_S = 40.0
 def follow(settings: Settings, *, everything: bool = False) -> Iterator[tuple[str, Any]]:
     """(event, data) as they come: ``hello``, ``history``, then ``underway`` and ``ended``.
 
-    Ends when the proxy ends the stream. Raises `Unreachable` when it breaks off or never begins.
+    Ends when the proxy ends the stream. Raises `Unreachable` when it breaks off or never begins, and `Failure`
+    when it is refused.
     """
-    where = client.address(settings)
-    host, _, port = where.rpartition(":")
-    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=SILENCE_S)
-    headers = {"X-MetalAnchor-Token": settings.token} if settings.token else {}
+    path = f"/metalanchor/events{'?all=true' if everything else ''}"
+    connection = client.connect(settings, SILENCE_S)
     try:
-        connection.request("GET", f"/metalanchor/events{'?all=true' if everything else ''}", headers=headers)
+        connection.request("GET", path, headers=client.credentials(settings))
         response = connection.getresponse()
         if response.status != http.client.OK:
-            raise Failure(f"The proxy at http://{where} does not stream events (HTTP {response.status}).")
+            raise client.refusal(settings, response.status, response.read())
         yield from _read(response)
     except (OSError, http.client.HTTPException):
-        raise Unreachable(f"No proxy answers at http://{where}. Start it with `metalanchor up`.") from None
+        raise client.unreachable(settings) from None
     finally:
         connection.close()
 

@@ -4,12 +4,11 @@ It shares one thing with the user's own: the stand-in's model file, which is 250
 """
 
 import os
-import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-from services.cli.stack import Stack
+from services.cli.stack import Stack, free_port
 from services.settings import PREFIX, Settings, load
 
 
@@ -38,16 +37,6 @@ def private_stack(
         yield stack
     finally:
         stack.stop()
-
-
-def free_port(wanted: int = 0) -> int:
-    """The wanted port on loopback where it is free, else any free one."""
-    for port in (wanted, 0):
-        with socket.socket() as probe, suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
-            return int(probe.getsockname()[1])
-    raise OSError("no port is free")
 
 
 def _share_model(folder: Path) -> None:

@@ -20,7 +20,7 @@ import click
 
 from services import engine, private_redis
 from services.cli import client
-from services.cli.errors import Failure, Unreachable
+from services.cli.errors import Failure
 from services.local_backend import Choice, choose, look
 from services.probe import ask
 from services.settings import PREFIX, Settings
@@ -79,9 +79,8 @@ class Stack:
 
     def _take_lock(self) -> None:
         try:
-            self._folder.mkdir(
-                parents=True, exist_ok=True, mode=0o700
-            )  # names of models and agents are in it
+            # Names of models and agents are in it.
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = (self._folder / "up.lock").open("a+")
         except OSError as error:
             raise Failure(
@@ -154,7 +153,7 @@ class Stack:
                     "The stand-in model server could not be installed. Start a model server of your own and "
                     "try again, or set METALANCHOR_BACKEND_URL, or METALANCHOR_EMBEDDED_ENGINE=never to wait."
                 )
-        port = _free_port()
+        port = free_port()
         model = engine.prepare_model(self._folder)
         self._engine = self._add("engine", engine.command(port, model), engine.environment(self._folder))
         return f"http://127.0.0.1:{port}"
@@ -191,10 +190,7 @@ class Stack:
             self._worker.start()
 
     def _left(self, found: Choice) -> bool:
-        status = None
-        with suppress(Failure, Unreachable):
-            status = client.get(self.settings, "/status")
-        backend = (status or {}).get("backend") or {}
+        backend = client.running(self.settings).get("backend") or {}
         return bool(backend.get("url") == found.url) and not self._engine_busy()
 
     def _engine_busy(self) -> bool:
@@ -235,7 +231,10 @@ def _is_free(host: str, port: int) -> bool:
     return True
 
 
-def _free_port() -> int:
+def free_port(wanted: int = 0) -> int:
+    """The wanted port on loopback where it is free, else any free one."""
+    if wanted and _is_free("127.0.0.1", wanted):
+        return wanted
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

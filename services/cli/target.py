@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from services.cli import client
-from services.cli.errors import Failure, Unreachable
+from services.cli.errors import Failure
 from services.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def target_for(
     settings: Settings, backend: str | None, model: str | None, api_key: str | None
 ) -> Iterator[tuple["Target", dict[str, Any]]]:
     """The running proxy where it fits, else one of our own; and what is known of the engine behind it."""
-    if backend is None and _status(settings):
+    if backend is None and client.running(settings):
         running = wait_for_backend(settings)
         direct = settings.backend_url or running["backend"]["url"]
         target = target_of(settings, direct, model, api_key)
@@ -49,19 +49,11 @@ def target_for(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _status(settings: Settings) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] | None = client.get(settings, "/status")
-    except (Failure, Unreachable):
-        return None
-    return found
-
-
 def wait_for_backend(settings: Settings) -> dict[str, Any]:
     """The status of a proxy once its model server is up; raises `Failure` when that takes too long."""
     until = time.monotonic() + WAIT_BACKEND_S
     while time.monotonic() < until:
-        status = _status(settings) or {}
+        status = client.running(settings)
         if (status.get("backend") or {}).get("status") == "up":
             return status
         time.sleep(0.2)
@@ -72,14 +64,13 @@ def target_of(settings: Settings, direct: str, model: str | None, api_key: str |
     """Where to send through the proxy of `settings` and, directly, to the server behind it."""
     from services.evidence.runner import Target  # noqa: PLC0415
 
-    ours = {"X-MetalAnchor-Token": settings.token} if settings.token else {}
     theirs = _auth(api_key)
     return Target(
         proxy=f"http://{client.address(settings)}",
         direct=direct,
         model=model or _first_model(direct, theirs),
         look_up=lambda request_id: client.get(settings, f"/api/requests/{request_id}"),
-        proxy_headers={**theirs, **ours},
+        proxy_headers={**theirs, **client.credentials(settings)},
         direct_headers=theirs,
     )
 

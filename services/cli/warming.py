@@ -169,13 +169,12 @@ class _Sender:
         self, settings: Settings, headers: Iterable[tuple[str, str]], own: str, others: Others,
         told: Callable[[str], None],
     ) -> None:  # fmt: skip
-        host, _, port = client.address(settings).rpartition(":")
-        self._host, self._port = host.strip("[]"), int(port)
+        self._settings = settings
         self._headers = [
             ("Content-Type", "application/json"),
             (NAMED + "Session", own),
             (NAMED + "Cache-Control", "warm"),
-            *([(NAMED + "Token", settings.token)] if settings.token else []),
+            *client.credentials(settings).items(),
             *headers,
         ]
         self._others, self._told = others, told
@@ -208,7 +207,7 @@ class _Sender:
                 tally.bypassed[reason] += 1
 
     def _exchange(self, wanted: Wanted) -> tuple[int, str, str]:
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=ANSWER_S)
+        connection = client.connect(self._settings, ANSWER_S)
         try:
             connection.putrequest("POST", wanted.path)
             connection.putheader("Content-Length", str(len(wanted.body)))

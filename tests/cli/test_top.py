@@ -78,3 +78,12 @@ def test_a_snapshot_of_a_running_proxy(backend: Backend, start_proxy: StartProxy
     assert "Under way: 1" in text
     assert found["underway"][0]["phase"] in {"prefill", "queued"}
     assert done.ours["request-id"] in text
+
+
+@pytest.mark.process
+def test_a_token_that_is_missing_is_said(backend: Backend, start_proxy: StartProxy, monkeypatch, capsys):
+    """With the setting that names it."""
+    proxy = start_proxy(token="sesame")
+    monkeypatch.setenv("METALANCHOR_PORT", str(proxy.port))
+    assert run(["top", "--once"]) == 1
+    assert "METALANCHOR_TOKEN" in capsys.readouterr().err
