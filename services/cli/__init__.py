@@ -5,7 +5,10 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 the proxy or the data
 """
 
 import importlib
+import io
+import os
 import sys
+from typing import Any
 
 import click
 
@@ -53,6 +56,15 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a reader (head, less) that has seen enough is no failure of it."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # What is still buffered goes nowhere, or Python would complain when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The list in ``--help``, from the table alone."""
         with formatter.section("Commands"):
@@ -67,6 +79,8 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the ``metalanchor`` script; ends the process with one of the codes above."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a locale may lack a character; so errors are told already
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -82,9 +96,6 @@ def run(arguments: list[str]) -> int:
     except SettingsError as error:
         click.echo(f"Error: {error}", err=True)
         return 2
-    except BrokenPipeError:  # the reader (head, less) has seen enough
-        sys.stderr.close()
-        return 0
     except Exception as error:
         if sys.flags.dev_mode:
             raise

@@ -17,7 +17,7 @@ FORMATS = ("parquet", "csv", "jsonl")
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--format", "form", type=click.Choice(FORMATS), help="By the file's ending otherwise.")
-@click.option("--since", type=Moment(), help="From this time on: an age (24h) or an ISO time.")
+@click.option("--since", type=Moment(), help="From this time on: an age (24h) or an ISO time, in UTC.")
 @click.option("--until", type=Moment(), help="Up to this time.")
 @click.option("--agent", help="Only this agent.")
 @click.option("--session", help="Only this session.")
@@ -42,6 +42,8 @@ def export(file: Path, form: str | None, everything: bool, **filters: Any) -> No
                 click.echo(f"Wrote {count:,} rows to {file}.", err=True)
         except MissingPackage as error:
             raise Failure(str(error)) from None
+        except BrokenPipeError:  # whoever reads standard output has seen enough
+            raise
         except OSError as error:
             raise Failure(f"{file} cannot be written: {error.strerror}.") from None
 

@@ -25,9 +25,9 @@ def history_errors() -> Iterator[None]:
 @contextmanager
 def reading(settings: Settings) -> Iterator["Connection"]:
     """A read-only connection to the history; a history without its tables yet is a failure that says so."""
-    from sqlalchemy.exc import OperationalError, ProgrammingError, SQLAlchemyError  # noqa: PLC0415
+    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
 
-    from services.history.engine import open_engine, sqlite_path, unreachable  # noqa: PLC0415
+    from services.history.engine import lacks_schema, open_engine, sqlite_path, unreachable  # noqa: PLC0415
 
     with history_errors():
         file = sqlite_path(settings.database)
@@ -37,11 +37,10 @@ def reading(settings: Settings) -> Iterator["Connection"]:
         try:
             with engine.connect() as connection:
                 yield connection
-        except (OperationalError, ProgrammingError) as error:
-            if "no such table" in str(error) or "does not exist" in str(error):
-                raise Failure("The history has no tables yet. Run `metalanchor migrate`.") from None
-            raise unreachable(error) from None
         except SQLAlchemyError as error:
+            if lacks_schema(error):
+                text = "The history lacks tables or columns of this version. Run `metalanchor migrate`."
+                raise Failure(text) from None
             raise unreachable(error) from None
         finally:
             engine.dispose()

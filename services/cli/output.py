@@ -19,8 +19,8 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 def print_json(value: Any) -> None:
     """One JSON document, readable."""
-    text = msgspec.json.encode(value, enc_hook=str)
-    click.echo(msgspec.json.format(text, indent=2).decode())
+    # As bytes: JSON is UTF-8, whatever the locale.
+    click.echo(msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2))
 
 
 def print_rows(

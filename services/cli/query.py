@@ -1,7 +1,7 @@
 """``metalanchor query`` runs one read-only SQL statement on the history."""
 
 import csv
-import sys
+import io
 from typing import Any
 
 import click
@@ -54,6 +54,8 @@ def query(
 
 
 def _print_csv(columns: list[str], rows: list[list[Any]]) -> None:
-    writer = csv.writer(sys.stdout)
+    text = io.StringIO()
+    writer = csv.writer(text)
     writer.writerow(columns)
     writer.writerows(["" if value is None else value for value in row] for row in rows)
+    click.echo(text.getvalue().encode(), nl=False)

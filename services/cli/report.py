@@ -15,7 +15,9 @@ GROUPS = ("agent", "session", "model", "cause", "hit", "hour")
 
 
 @click.command()
-@click.option("--since", type=Moment(), default="7d", show_default=True, help="An age or an ISO time.")
+@click.option(
+    "--since", type=Moment(), default="7d", show_default=True, help="An age (24h) or an ISO time, in UTC."
+)
 @click.option("--until", type=Moment(), help="Up to this time.")
 @click.option("--by", type=click.Choice(GROUPS), help="Figures of each of these, besides those in all.")
 @click.option("--agent", help="Only this agent.")
@@ -41,7 +43,7 @@ def report(*, by: str | None, everything: bool, form: str | None, as_json: bool,
     if as_json:
         print_json(found)
     elif form:
-        click.echo(_written(found, form), nl=False)
+        click.echo(_written(found, form).encode(), nl=False)  # for a file: the page says that it is UTF-8
     else:
         _show(found)
 

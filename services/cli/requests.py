@@ -10,7 +10,7 @@ import msgspec
 
 from services.cli.errors import Failure
 from services.cli.history import reading
-from services.cli.output import Row, as_json, print_json, print_rows
+from services.cli.output import Row, as_json, cell, print_json, print_rows
 from services.cli.times import Moment
 from services.settings import Settings, load
 
@@ -35,7 +35,7 @@ REMEMBERED = 1_000
 @click.option("--hit", help="Only this hit: exact, prefix, system+tools, …")
 @click.option("--cause", help="Only requests with this first cause.")
 @click.option("--status", help="Only this status, such as completed or client_cancelled.")
-@click.option("--since", type=Moment(), help="From this time on: an age (24h) or an ISO time.")
+@click.option("--since", type=Moment(), help="From this time on: an age (24h) or an ISO time, in UTC.")
 @click.option("--until", type=Moment(), help="Up to this time.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="Rows to show.")
 @click.option("--cursor", help="Go on from a page's `next`.")
@@ -79,7 +79,7 @@ def _follow(settings: Settings, filters: dict[str, Any], as_json: bool) -> None:
         if as_json:
             click.echo(msgspec.json.encode(row, enc_hook=str).decode())
         else:
-            click.echo("\t".join(str(value) if value is not None else "" for value in short(row).values()))
+            click.echo("\t".join(cell(value) for value in short(row).values()))
 
 
 def _arriving(settings: Settings, filters: dict[str, Any]) -> Iterator[Row]:

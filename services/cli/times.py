@@ -17,13 +17,13 @@ class Moment(click.ParamType[dt.datetime]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> dt.datetime:
         """An aware time; fails with what is accepted."""
         text = str(value)
-        if ago := AGO.fullmatch(text):
-            return dt.datetime.now(dt.UTC) - dt.timedelta(seconds=int(ago[1]) * UNITS[ago[2]])
         try:
+            if ago := AGO.fullmatch(text):
+                return dt.datetime.now(dt.UTC) - dt.timedelta(seconds=int(ago[1]) * UNITS[ago[2]])
             parsed = dt.datetime.fromisoformat(text)
-        except ValueError:
+            return (parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)).astimezone(dt.UTC)
+        except (ValueError, OverflowError):  # the calendar begins with the year 1
             self.fail(f"{text!r} is neither an age such as 24h nor an ISO 8601 time.", param, ctx)
-        return parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)
 
 
 class Age(click.ParamType[float]):

@@ -16,6 +16,10 @@ VARIABLE = "METALANCHOR_DATABASE_URL"
 # Longer than any batch or prune step takes on a slow disk; a writer that waits longer has a stuck peer.
 BUSY_TIMEOUT_MS = 10_000
 CONNECT_TIMEOUT_S = 5
+# What a missing or older schema looks like: undefined table or column, in PostgreSQL's codes and SQLite's
+# words.
+SCHEMA_STATES = frozenset({"42P01", "42703"})
+SCHEMA_WORDS = ("no such table", "has no column named", "no such column")
 
 
 class HistoryError(RuntimeError):
@@ -66,6 +70,13 @@ def unreachable(error: Exception) -> HistoryError:
     cause = getattr(error, "orig", None) or error
     first = str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
     return HistoryError(f"The history database does not work: {first}. Check {VARIABLE}.")
+
+
+def lacks_schema(error: Exception) -> bool:
+    """Whether the database works and has no tables yet, or those of an older version."""
+    cause = getattr(error, "orig", None) or error
+    state = getattr(cause, "sqlstate", None)
+    return state in SCHEMA_STATES if state else any(words in str(cause) for words in SCHEMA_WORDS)
 
 
 def _open_sqlite(url: URL, *, read_only: bool) -> Engine:

@@ -20,21 +20,25 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from services.bodies import Bodies
 from services.history.bodies import bodies
+from services.history.engine import lacks_schema
 from services.history.rollups import HOUR, mark_hours
 from services.history.tables import requests, text_of, time_of
 from services.record import Record
 
 LOST = "proxy_lost"
+# No engine has counted that far; eight million such figures still add up within 64 bits.
+LARGEST = 1 << 40
 COLUMNS = tuple(column.name for column in requests.columns)
 # SQLSTATE classes that speak of the data: data exception, integrity violation, a limit of the program
 # exceeded (an index entry too large). All others speak of the server's state.
 REFUSALS = frozenset({"22", "23", "54"})
-# What a missing or older schema looks like: undefined table or column, in PostgreSQL's codes and SQLite's
-# words.
-SCHEMA_STATES = frozenset({"42P01", "42703"})
-SCHEMA_WORDS = ("no such table", "has no column named", "no such column")
 
 _fields = attrgetter(*COLUMNS)
+# What a backend reports, or what is worked out from that.
+_figures = attrgetter(
+    "prompt_tokens", "cached_tokens", "completion_tokens", "lost_tokens", "written_tokens",
+    "written_1h_tokens", "saved_tokens", "load_ms", "prefill_ms", "lost_ms",
+)  # fmt: skip
 _RECEIVED = COLUMNS.index("received_at")
 _DOCUMENTS = tuple(COLUMNS.index(name) for name in ("causes", "fixes", "new_chunks"))
 _encode = msgspec.json.Encoder().encode
@@ -165,12 +169,16 @@ class Store:
         self._engine.dispose()
         lines = str(cause).strip().splitlines()
         text = f"{name}: {lines[0] if lines else 'no text'}"
-        missing = state in SCHEMA_STATES or any(words in text for words in SCHEMA_WORDS)
-        return Unavailable(f"{text} (run `metalanchor migrate`)" if missing else text)
+        return Unavailable(f"{text} (run `metalanchor migrate`)" if lacks_schema(error) else text)
 
 
 def row_of(record: Record, *, postgres: bool) -> tuple[Any, ...]:
-    """A record as the driver takes it, in the order of `COLUMNS`."""
+    """A record as the driver takes it, in the order of `COLUMNS`.
+
+    Raises `OverflowError` for a figure that would keep sums from being taken.
+    """
+    if max(figure or 0 for figure in _figures(record)) > LARGEST:
+        raise OverflowError
     values = list(_fields(record))
     received = time_of(record.received_at)
     values[_RECEIVED] = received if postgres else text_of(received)

@@ -3,13 +3,16 @@
 import csv
 import io
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from services.cli import run
+from services.cli import requests, run
 
 
 def test_requests_lists_generations_newest_first(recorded, capsys):
@@ -128,3 +131,38 @@ def test_a_ready_query_by_name(recorded, capsys):
     assert run(["query", "--ready", "hits-by-model", "SELECT 1"]) == 2
     assert run(["query"]) == 2
     assert run(["query", "--ready", "nonsense"]) == 2
+
+
+def test_followed_requests_reach_the_terminal_as_text(recorded, monkeypatch, capsys):
+    """A name from the wire with an escape sequence in it is one cell of one line, as in the table."""
+    assert run(["requests", "--json", "--limit", "1"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["items"]
+    monkeypatch.setattr(requests, "_arriving", lambda *_: [{**row, "agent": "her\x1b[2J\nmes"}])
+    assert run(["requests", "--follow"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.split("\t")[1] == "her [2J mes"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "arguments",
+    [["requests"], ["query", "SELECT id FROM requests", "--csv"], ["export", "-", "--format", "csv"]],
+)
+def test_a_reader_that_has_seen_enough_is_no_failure(recorded, arguments):
+    """`metalanchor requests | head -1` ends with 0 and says nothing."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "services.cli", *arguments]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.process
+def test_a_database_that_does_not_exist_is_no_older_schema(postgres, monkeypatch, capsys):
+    """`migrate` would not help: the address is wrong."""
+    monkeypatch.setenv("METALANCHOR_DATABASE_URL", postgres.url("nowhere"))
+    assert run(["requests"]) == 3
+    error = capsys.readouterr().err
+    assert 'database "nowhere" does not exist' in error
+    assert "METALANCHOR_DATABASE_URL" in error

@@ -1,5 +1,6 @@
 """The command line as a whole: help, exit codes, errors without tracebacks."""
 
+import os
 import subprocess
 import sys
 
@@ -127,3 +128,13 @@ def test_settings_are_shown_with_their_source(monkeypatch, capsys):
     text = capsys.readouterr().out
     assert "METALANCHOR_TOKEN\t***\tenvironment" in text
     assert "METALANCHOR_PORT\t8084\tdefault" in text
+
+
+@pytest.mark.process
+def test_a_locale_that_lacks_a_character_ends_no_command():
+    """What it cannot show is shown by its number."""
+    command = [sys.executable, "-m", "services.cli", "requests", "--help"]
+    environ = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"system+tools, \u2026" in done.stdout

@@ -56,5 +56,6 @@ def test_moments_are_ages_or_iso_times():
     age = Moment().convert("2h", None, None)
     assert dt.timedelta(hours=2) <= dt.datetime.now(dt.UTC) - age < dt.timedelta(hours=2, minutes=1)
     assert Moment().convert("2026-01-02", None, None) == dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
-    with pytest.raises(click.UsageError):
-        Moment().convert("soon", None, None)
+    for wrong in ("soon", "999999w", "0001-01-01T00:00:00+14:00"):
+        with pytest.raises(click.UsageError):
+            Moment().convert(wrong, None, None)

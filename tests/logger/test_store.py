@@ -106,3 +106,10 @@ def test_probe_changes_nothing(store):
     store.save(make_records(3))
     store.probe()
     assert len(rows(store)) == 3
+
+
+def test_a_figure_that_no_engine_counts_to_is_stored_bare(store):
+    """Two of them would overflow the sums of their hour, and hold up the worker for ever."""
+    absurd = make_record(prompt_tokens=1 << 62, cached_tokens=1 << 62)
+    assert store.save([absurd, *make_records(2)]) == Saved(stored=2, refused=1)
+    assert rows(store)[0]["prompt_tokens"] in {None, 2_000}
