@@ -3,17 +3,15 @@
 from alembic import context
 from sqlalchemy import Connection
 
-from services.history.bodies import bodies
-from services.history.rollups import rollups
-
-LAST = (rollups, bodies)  # modules with tables of their own, which register when they are imported
+from services.history import bodies, rollups  # noqa: F401 - importing them registers their tables
+from services.history.tables import metadata
 
 
 def run(connection: Connection) -> None:
     """Run what was asked for inside the caller's transaction, which the caller commits."""
     context.configure(
         connection=connection,
-        target_metadata=LAST[0].metadata,  # one for all tables
+        target_metadata=metadata,
         render_as_batch=True,
         transactional_ddl=True,
         compare_server_default=True,

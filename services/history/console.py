@@ -22,7 +22,7 @@ import msgspec
 from sqlalchemy import URL
 
 from services.history.bodies import bodies
-from services.history.engine import CONNECT_TIMEOUT_S, HistoryError, parse_url, sqlite_path
+from services.history.engine import CONNECT_TIMEOUT_S, HistoryError, parse_url, sqlite_path, unreachable
 from services.history.reader import reader_url
 
 MAX_ROWS = 10_000
@@ -152,13 +152,17 @@ def _run_postgres(url: URL, sql: str, limit: int, timeout: float) -> Answer:
 def _session(url: URL, timeout: float) -> Iterator[Any]:
     import psycopg  # noqa: PLC0415 - an optional driver
 
-    target = reader_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    reader = reader_url(url).set(drivername="postgresql")
     try:
         connection = psycopg.connect(
-            target, connect_timeout=CONNECT_TIMEOUT_S, application_name="metalanchor console",
-            options="-c default_transaction_read_only=on -c lock_timeout=2000",
+            reader.render_as_string(hide_password=False), connect_timeout=CONNECT_TIMEOUT_S,
+            application_name="metalanchor console",
+            # In UTC, as times on SQLite are: a statement may cut them as text.
+            options="-c default_transaction_read_only=on -c lock_timeout=2000 -c timezone=UTC",
         )  # fmt: skip
     except psycopg.OperationalError as error:
+        if str(reader.username) not in str(error):
+            raise unreachable(error) from None
         raise HistoryError(
             f"The SQL console has no role of its own on this server ({_sentence(error)})."
             " Run `metalanchor migrate` once as a role that may create roles."

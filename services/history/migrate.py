@@ -5,7 +5,7 @@ advisory lock. Both end with their connection, also after a kill, and the whole 
 """
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,11 +13,12 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import SQLAlchemyError
 
 import services
-from services.history.engine import open_engine, unreachable
+from services.history.engine import HistoryError, open_engine, unreachable
 from services.history.reader import drop_reader, grant_reader
 
 SCRIPTS = Path(services.__file__).resolve().parent.parent / "migrations"
@@ -28,7 +29,7 @@ LOCK_KEY = int.from_bytes(b"MetalAnc")
 def upgrade(url: str, revision: str = "head") -> str | None:
     """Bring the schema up to `revision`; answers the one it is at now. Raises `HistoryError`."""
     with _locked(url) as connection:
-        command.upgrade(_config(connection), revision)
+        _move(command.upgrade, connection, revision)
         grant_reader(connection)
         return _version(connection)
 
@@ -36,7 +37,7 @@ def upgrade(url: str, revision: str = "head") -> str | None:
 def downgrade(url: str, revision: str = "base") -> str | None:
     """Take the schema down to `revision`; ``base`` drops the history with its data. Raises `HistoryError`."""
     with _locked(url) as connection:
-        command.downgrade(_config(connection), revision)
+        _move(command.downgrade, connection, revision)
         if _version(connection) is None:
             drop_reader(connection)
         return _version(connection)
@@ -84,6 +85,15 @@ def _locked(url: str) -> Iterator[Connection]:
         raise unreachable(error) from None
     finally:
         engine.dispose()
+
+
+def _move(how: Callable[[Config, str], None], connection: Connection, revision: str) -> None:
+    try:
+        how(_config(connection), revision)
+    except CommandError as error:
+        raise HistoryError(
+            f"{error}. This MetalAnchor knows revisions up to {newest()}; a newer history needs a newer one."
+        ) from None
 
 
 def _config(connection: Connection) -> Config:

@@ -9,6 +9,7 @@ from services.history.console import Refused, run_sql
 from services.history.engine import HistoryError, open_engine
 from services.history.migrate import upgrade
 from services.logger.store import Store
+from tests.support.proxy import free_port
 from tests.support.records import make_records
 
 pytestmark = pytest.mark.process
@@ -272,3 +273,21 @@ def test_without_the_right_to_create_roles_all_but_the_console_works(postgres, p
     finally:
         postgres.run(f"DROP DATABASE {name} WITH (FORCE)")
         postgres.run(f"DROP ROLE plain_{name}")
+
+
+def test_a_server_that_is_away_is_not_one_without_the_reader():
+    """`migrate` would not help."""
+    with pytest.raises(HistoryError, match=r"does not work.*METALANCHOR_DATABASE_URL"):
+        run_sql(f"postgresql://owner:secret@127.0.0.1:{free_port()}/history", "SELECT 1")
+
+
+def test_times_as_text_are_utc_whatever_the_server_thinks(postgres_filled):
+    """As on SQLite: the ready query `by-hour` cuts them as text."""
+    engine = open_engine(postgres_filled)
+    with engine.begin() as connection:
+        name = connection.exec_driver_sql("SELECT current_database()").scalar()
+        connection.exec_driver_sql(f"ALTER DATABASE \"{name}\" SET timezone = 'Asia/Tokyo'")
+    engine.dispose()
+    sql = "SELECT substr(CAST(min(received_at) AS text), 1, 13), min(received_at) FROM requests"
+    ((text, time),) = run_sql(postgres_filled, sql).rows
+    assert text == time[:13].replace("T", " ")

@@ -81,3 +81,9 @@ def test_a_server_that_is_away_is_one_clear_line():
         migrate.current("postgresql://someone:secret-password@127.0.0.1:1/none")
     assert "secret-password" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_revision_nobody_knows_is_said(history_url):
+    """As after going back to an older version of the program."""
+    with pytest.raises(HistoryError, match=rf"'9999'.*{migrate.newest()}"):
+        migrate.upgrade(history_url, "9999")
