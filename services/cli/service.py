@@ -35,6 +35,7 @@ def install() -> None:
     settings = load()
     found = manager()
     what = describe(settings)
+    what.folder.mkdir(parents=True, exist_ok=True)
     _write(found.path, found.render(what))
     found.load()
     click.echo(f"Installed {found.path}: {' '.join(what.argv[-1:])}")
@@ -89,17 +90,24 @@ def describe(settings: Settings) -> Service:
     file = config_file()
     if file is not None:
         env[PREFIX + "CONFIG"] = str(file)
+    env |= _absolute_paths(settings)
     if broken := next((name for name, value in env.items() if not value.isprintable()), None):
         raise Failure(f"{broken} holds a control character, which no service file can carry.")
-    env["PATH"] = os.environ.get("PATH", os.defpath)
     folder = settings.data_path.absolute()
+    env["PATH"] = os.environ.get("PATH", os.defpath)
     # -P: nothing in the folder it starts in is taken for a module.
     return Service([sys.executable, "-P", "-m", "services.cli", verb], env, folder)
 
 
+def _absolute_paths(settings: Settings) -> dict[str, str]:
+    """Paths that are relative to the present folder: the service starts in another one."""
+    paths = {"DATA_DIR": settings.data_dir, "KEY_FILE": settings.key_file, "PRICES": settings.prices}
+    relative = {name: Path(path).expanduser() for name, path in paths.items() if path}
+    return {PREFIX + name: str(path.absolute()) for name, path in relative.items() if not path.is_absolute()}
+
+
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    load().data_path.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".new")
     partial.unlink(missing_ok=True)
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

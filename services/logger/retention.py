@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from services.history.bodies import bodies
 from services.history.engine import open_engine, unreachable
-from services.history.tables import requests, samples
+from services.history.tables import EPOCH, requests, samples
 
 # About 20 ms of write lock on SQLite with all indexes.
 BATCH = 500
@@ -21,8 +21,11 @@ BODIES = 100
 
 
 def cutoff(days: float) -> datetime:
-    """Rows received before this time are to go."""
-    return datetime.now(UTC) - timedelta(days=days)
+    """Rows received before this time are to go; more days than the calendar has keep them all."""
+    try:
+        return datetime.now(UTC) - timedelta(days=days)
+    except OverflowError:
+        return EPOCH
 
 
 def prune_step(engine: Engine, before: datetime, batch: int = BATCH) -> int:

@@ -186,3 +186,16 @@ def test_a_platform_without_a_manager_is_told(managed, capsys, monkeypatch, tmp_
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     assert run(["service", "uninstall"]) == 1
     assert "systemctl is not on this machine" in capsys.readouterr().err
+
+
+def test_relative_paths_mean_what_they_meant_at_the_terminal(managed, tmp_path: Path, monkeypatch):
+    """The service starts in the data folder; what was relative to another one is told in full."""
+    managed("darwin", "\tstate = running\n\tpid = 4711")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("METALANCHOR_DATA_DIR", "data")
+    monkeypatch.setenv("METALANCHOR_KEY_FILE", "/etc/ma.key")
+    assert run(["service", "install"]) == 0
+    found = plistlib.loads(Launchd().path.read_bytes())
+    assert found["WorkingDirectory"] == str(tmp_path / "data")
+    assert found["EnvironmentVariables"]["METALANCHOR_DATA_DIR"] == str(tmp_path / "data")
+    assert found["EnvironmentVariables"]["METALANCHOR_KEY_FILE"] == "/etc/ma.key"

@@ -65,3 +65,8 @@ def test_without_a_history_it_says_so(database_url):
     """The command line shows one line, not a traceback."""
     with pytest.raises(HistoryError, match="METALANCHOR_DATABASE_URL"):
         prune(database_url, cutoff(1))
+
+
+def test_more_days_than_the_calendar_has_keep_everything():
+    """Whoever writes 9,999,999 means for ever."""
+    assert cutoff(9_999_999) == time_of(0)
