@@ -18,7 +18,7 @@ TOTALS = NAMESPACE + "log"
 # A worker beats every 2 s; five missed beats and it is dead: its unfinished jobs go back to the queue.
 HEARTBEAT_S = 2.0
 HEARTBEAT_TTL_S = 10
-# DESIGN rule 3: no failed payload stays in Redis over a day.
+# No failed payload stays in Redis over a day.
 FAILURE_TTL_S = 86_400
 # A batch stores in well under a second; a SQLite file locked by another writer may hold it for 30 s.
 JOB_TIMEOUT_S = 60
@@ -57,8 +57,8 @@ class Sampled(msgspec.Struct, kw_only=True, frozen=True):
 class Heartbeat(msgspec.Struct, kw_only=True):
     """What a worker says of itself under `HEARTBEAT_PREFIX` + its name, as JSON that expires on its own.
 
-    `last_seen` and `started` are epoch seconds; `state` is ``idle``, ``busy``, ``waiting`` (the database does
-    not answer; jobs stay queued) or ``stopping``; `database` the error's short text while waiting. The
+    `last_seen` and `started` are epoch seconds; `state` is ``idle``, ``working``, ``waiting`` (the database
+    does not answer; jobs stay queued) or ``stopping``; `database` the error's short text while waiting. The
     counters are this process's: rows stored, rows that were there before, rows stored bare because the
     database refused them, rows lost.
     """

@@ -2,12 +2,13 @@
 
 import http.client
 import json
-import ssl
 import time
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+
+from services.probe import connection_to
 
 PATIENCE_S = 600.0  # a long cold prompt on a slow machine
 
@@ -27,9 +28,8 @@ class Reply(msgspec.Struct):
 
 def send(base: str, body: bytes, headers: dict[str, str]) -> Reply:
     """POST a chat completion below `base` and read its stream to the end; raises `ExchangeError`."""
-    parts = urlsplit(base)
-    connection = _connect(parts.scheme, parts.hostname or "", parts.port)
-    path = parts.path.rstrip("/") + "/v1/chat/completions"
+    connection = connection_to(base, PATIENCE_S)
+    path = urlsplit(base).path.rstrip("/") + "/v1/chat/completions"
     try:
         connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
         sent = time.perf_counter()
@@ -38,7 +38,7 @@ def send(base: str, body: bytes, headers: dict[str, str]) -> Reply:
             raise ExchangeError(_refusal(response))
         reply = Reply(request_id=response.getheader("X-MetalAnchor-Request-Id"))
         _listen(response, reply, sent)
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:  # or an event that is no JSON
         raise ExchangeError(f"{type(error).__name__}: {error}") from None
     finally:
         connection.close()
@@ -47,24 +47,15 @@ def send(base: str, body: bytes, headers: dict[str, str]) -> Reply:
 
 def models(base: str, headers: dict[str, str]) -> list[str]:
     """The names under ``/v1/models``; raises `ExchangeError`."""
-    parts = urlsplit(base)
-    connection = _connect(parts.scheme, parts.hostname or "", parts.port)
+    connection = connection_to(base, PATIENCE_S)
     try:
-        connection.request("GET", parts.path.rstrip("/") + "/v1/models", headers=headers)
+        connection.request("GET", urlsplit(base).path.rstrip("/") + "/v1/models", headers=headers)
         found = json.loads(connection.getresponse().read())
         return [str(item["id"]) for item in found["data"]]
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
         raise ExchangeError(f"no list of models: {type(error).__name__}") from None
     finally:
         connection.close()
-
-
-def _connect(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
-    if scheme == "https":
-        return http.client.HTTPSConnection(
-            host, port, timeout=PATIENCE_S, context=ssl.create_default_context()
-        )
-    return http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
 
 
 def _refusal(response: http.client.HTTPResponse) -> str:

@@ -11,17 +11,10 @@ HEAD = (
 
 def render(found: dict[str, Any]) -> str:
     """The whole page, from what `results.summary` and the command put together."""
-    rows = [_row(name, figures) for name, figures in found["scenarios"].items()]
-    parts = [
-        "# The five scenarios",
-        "",
-        _about(found),
-        "",
-        table(HEAD, [*rows, _row("all", found["all"])]),
-        "",
-    ]
-    parts += [_turns(found), "", _gaps(found), "", _overhead(found["overhead_ms"]), ""]
-    return "\n".join(parts)
+    scenarios = {**found["scenarios"], "all": found["all"]}
+    rows = [cells(name, figures) for name, figures in scenarios.items()]
+    parts = ["# The five scenarios", _about(found), table(HEAD, rows), _turns(found), _gaps(found)]
+    return "\n\n".join([*parts, _overhead(found["overhead_ms"])]) + "\n"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -32,10 +25,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def cells(name: str, figures: dict[str, Any]) -> list[str]:
     """One scenario as a row of `HEAD`."""
-    return _row(name, figures)
-
-
-def _row(name: str, figures: dict[str, Any]) -> list[str]:
     ttft, speed = figures["ttft_ms"], figures["speedup"]
     hits = ", ".join(f"{hit} {count}" for hit, count in figures["hits"].items())
     return [

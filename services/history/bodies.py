@@ -40,13 +40,17 @@ def get_bodies(connection: Connection, request_id: str) -> dict[str, Any] | None
     return {"id": request_id, "request": _body(row, "request"), "answer": _body(row, "answer")}
 
 
-def _body(row: Any, name: str) -> dict[str, Any] | None:
-    packed = row[name]
-    if packed is None:
-        return None
+def inflated(packed: bytes | None) -> bytes | None:
+    """A body as it passed, or its head; None where there is none, or none that can be read."""
     try:
-        text = zlib.decompressobj().decompress(bytes(packed), MOST)
+        return None if packed is None else zlib.decompressobj().decompress(packed, MOST)
     except zlib.error:
+        return None
+
+
+def _body(row: Any, name: str) -> dict[str, Any] | None:
+    text = inflated(row[name])
+    if text is None:
         return None
     shown = text.decode("utf-8", "replace")
     return {"text": shown, "bytes": row[f"{name}_bytes"], "cut": row[f"{name}_cut"]}

@@ -1,4 +1,7 @@
-"""Who lost the most time, and why: the one question of the first page. Owns no state."""
+"""Who lost the most time, and why: the one question of the first page; and the names its filters offer.
+
+Owns no state.
+"""
 
 from datetime import datetime
 from typing import Any

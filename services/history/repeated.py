@@ -4,13 +4,12 @@ It owns no state. A body is only of use when it is the one that was sent, to the
 says so, and what was cut or masked is counted and left out.
 """
 
-import zlib
 from hashlib import sha1
 from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
 
-from services.history.bodies import MOST, bodies
+from services.history.bodies import bodies, inflated
 from services.history.tables import requests
 
 _columns = requests.c
@@ -47,15 +46,7 @@ def most_repeated(connection: Connection, most: int) -> Found:
     found: list[Repeated] = []
     rows = connection.execute(query).all()
     for scope, endpoint, raw_hash, kept, count in rows:
-        packed = connection.scalar(select(bodies.c.request).where(bodies.c.id == kept))
-        body = _inflated(bytes(packed or b""))
+        body = inflated(connection.scalar(select(bodies.c.request).where(bodies.c.id == kept)))
         if body is not None and sha1(body, usedforsecurity=False).hexdigest() == raw_hash:
             found.append(Repeated(scope, endpoint, body, count))
     return Found(found, len(rows) - len(found))
-
-
-def _inflated(packed: bytes) -> bytes | None:
-    try:
-        return zlib.decompressobj().decompress(packed, MOST)
-    except zlib.error:
-        return None

@@ -1,4 +1,4 @@
-"""rq's in-process worker, cut down to a quiet, stoppable one that runs a single kind of job.
+"""rq's in-process worker, cut down to a quiet, stoppable one that runs no job but ours.
 
 It owns nothing beyond what rq's worker does; `services.logger.worker` owns the loop around it.
 """
@@ -10,6 +10,7 @@ import socket
 import threading
 from typing import Any
 
+import msgspec
 from redis import Redis
 from redis.exceptions import RedisError
 from rq import Queue, SimpleWorker
@@ -32,7 +33,7 @@ REDIS_TIMEOUT_S = 4
 
 
 class LogWorker(SimpleWorker):
-    """rq's in-process worker, with the parts left out that get in the way of a quiet, stoppable process.
+    """rq's in-process worker, without the parts that get in the way.
 
     Its signal handlers and command channel are not used; it logs neither arguments nor descriptions; and it
     leaves `work` as soon as a job failed, Redis is gone, or `stopping` is set. It runs no job but ours: JSON
@@ -67,7 +68,7 @@ class LogWorker(SimpleWorker):
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         """Run one job here; leave the loop when it failed."""
-        before = _copy(jobs.tally)
+        before = msgspec.structs.replace(jobs.tally)
         try:
             if _is_ours(job):
                 super().execute_job(job, queue)
@@ -148,15 +149,5 @@ def _is_ours(job: Job) -> bool:
         return False
 
 
-def _copy(saved: Saved) -> Saved:
-    return Saved(saved.stored, saved.repeated, saved.refused, saved.dropped)
-
-
 def _since(before: Saved) -> Saved:
-    now = jobs.tally
-    return Saved(
-        now.stored - before.stored,
-        now.repeated - before.repeated,
-        now.refused - before.refused,
-        now.dropped - before.dropped,
-    )
+    return Saved(*(getattr(jobs.tally, name) - getattr(before, name) for name in Saved.__struct_fields__))

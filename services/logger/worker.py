@@ -92,7 +92,8 @@ class Service:
         self._recover_at = 0.0
         self._prune_at = 0.0
         self._pruning = False
-        self._rolling = self._busy = False
+        self._rolling = False
+        self._busy = False
         self._roll_at = 0.0
         self._redis_lost = False
 
@@ -139,7 +140,7 @@ class Service:
         worker.stretch(max_jobs=STRETCH, idle_s=IDLE_S, burst=self._pruning or self._rolling)
         self._pulse.beat.jobs = worker.completed
         self._busy = worker.completed > before
-        if worker.completed > before:
+        if self._busy:
             self._pause = FIRST_PAUSE_S
         if worker.failure is not None:
             self._recover(worker)

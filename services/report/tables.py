@@ -19,7 +19,6 @@ GROUP_HEAD = (
     "requests", "predicted", "measured", "warm p50 ms", "warm p95 ms", "warm p99 ms", "cold p50 ms",
     "cold p95 ms", "cold p99 ms", "prefill s", "lost s", "lost tokens", "hits",
 )  # fmt: skip
-NO_CALLS = {"calls": 0, "call_tokens": 0, "call_ms": 0.0}
 QUESTION = 120  # characters of a question; JSON has it whole
 TEMPERATURES = ("warm", "cold", "unmeasured")
 
@@ -40,7 +39,7 @@ def tables(report: dict[str, Any]) -> list[Table]:
         _repeated(report["repeated_tool_calls"]),
         _moved(report["moved_chunks"]),
         _live(report["live_data"]),
-        _same(report["homogeneity"]),
+        *([_same(report["homogeneity"])] if report["homogeneity"] else []),
         _classes("Session lengths", "Sessions by number of requests.", report["session_lengths"], "requests"),
         _classes("Request sizes", "Requests by the bytes of their body.", report["request_sizes"], "bytes"),
         _classes("Message sizes", "Messages by their bytes, each once.", report["message_sizes"], "bytes"),
@@ -231,8 +230,7 @@ def _live(found: dict[str, Any]) -> Table:
     return Table("Live data before stable text", note, head, rows)
 
 
-def _same(found: dict[str, Any] | None) -> Table:
-    found = found or {"few": [], "hit_rate": 0.0, "newest": 0, "looked": 0, "template": NO_CALLS}
+def _same(found: dict[str, Any]) -> Table:
     rows: list[list[Cell]] = [
         [(row["question"] or "")[:QUESTION] or None, row["hits"], share(row["share"]), row["saved_tokens"],
          seconds(row["saved_ms"]), row["calls"], seconds(row["call_ms"]), row["request"]]

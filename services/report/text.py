@@ -4,13 +4,20 @@ import csv
 import io
 from typing import Any
 
-from services.report.tables import Cell, Table, tables
+from services.report.tables import TEMPERATURES, Cell, Table, tables
 
 FIGURES = (
     "group", "requests", "measured", "prompt_tokens", "cached_tokens", "measured_reuse", "predicted_reuse",
     "completion_tokens", "lost_tokens", "lost_ms", "prefill_ms", "cost_usd", "savings_usd",
 )  # fmt: skip
-RANKS = ("count", "p50", "p95", "p99")
+NESTED = [
+    (name, temperature, rank)
+    for name in ("ttft_ms", "total_ms")
+    for temperature in TEMPERATURES
+    for rank in ("count", "p50", "p95", "p99")
+]
+# What a Markdown reader takes for markup, and an HTML one.
+ESCAPED = str.maketrans({sign: f"\\{sign}" for sign in "\\|`*_["} | {"<": "&lt;"})
 
 
 def markdown(report: dict[str, Any]) -> str:
@@ -36,18 +43,12 @@ def comma_separated(report: dict[str, Any]) -> str:
     rows = report["groups"] if report["by"] else [{**spent, **report["total"]}] if report["total"] else []
     out = io.StringIO()
     writer = csv.writer(out)
-    names = [f"{kind}.{heat}.{rank}" for kind in ("ttft_ms", "total_ms") for heat in HEAT for rank in RANKS]
-    writer.writerow([report["by"] or "group", *FIGURES[1:], *names])
+    writer.writerow([report["by"] or "group", *FIGURES[1:], *map(".".join, NESTED)])
     for row in rows:
-        nested = [
-            (row[k].get(heat) or {}).get(r) for k in ("ttft_ms", "total_ms") for heat in HEAT for r in RANKS
-        ]
+        nested = [row[name].get(temperature, {}).get(rank) for name, temperature, rank in NESTED]
         values = [*(row[name] for name in FIGURES), *nested]
         writer.writerow(["" if value is None else value for value in values])
     return out.getvalue()
-
-
-HEAT = ("warm", "cold", "unmeasured")
 
 
 def _grid(table: Table) -> str:
@@ -61,7 +62,4 @@ def cell(value: Cell) -> str:
         return ""
     if isinstance(value, int):
         return f"{value:,}"
-    text = "".join(char if char.isprintable() else " " for char in str(value))
-    for sign in ("\\", "|", "<", "[", "`", "*", "_"):
-        text = text.replace(sign, f"\\{sign}") if sign in "\\|`*_[" else text.replace(sign, "&lt;")
-    return text
+    return "".join(char if char.isprintable() else " " for char in str(value)).translate(ESCAPED)

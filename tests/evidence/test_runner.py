@@ -101,3 +101,10 @@ def test_the_first_token_is_text_reasoning_or_a_call(backend: Backend):
     reply = send(backend.url, b"{}", {})
     assert reply.ttft_ms >= 150
     assert (reply.text, reply.calls) == ("", [])
+
+
+def test_a_stream_of_something_else(backend: Backend):
+    """An event that is no JSON ends the run with a sentence."""
+    backend.answer(Scripted(writes=[(0.0, b"data: <html>\n\n")], framing="chunked"))
+    with pytest.raises(ExchangeError, match="JSONDecodeError"):
+        send(backend.url, b"{}", {})
