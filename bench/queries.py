@@ -4,8 +4,7 @@
 
 Rows lie over 90 days, so a page of the last day looks at 1/90 of them and a report of a week at 7/90; their
 rollups are computed first, as the worker does. Each question is asked up to 20 times on a warm database; p95
-is the second slowest of 20. PostgreSQL runs with its
-durable defaults and 128 MB of buffers.
+is the second slowest of 20. PostgreSQL runs with its durable defaults and 128 MB of buffers.
 """
 
 import argparse

@@ -93,7 +93,7 @@ AGENTS = (
     Agent(
         "llm",
         "llm",
-        "extra-openai-models.yaml in `llm logs path`'s folder",
+        '"$(dirname "$(llm logs path)")/extra-openai-models.yaml"',
         '- {model_id: local, model_name: "{model}", api_base: "{base}/v1", supports_tools: true}',
     ),
     Agent("openai", "any OpenAI client", None, "export OPENAI_BASE_URL={base}/v1 OPENAI_API_KEY={key}"),
