@@ -16,8 +16,8 @@ SILENCE_S = 40.0
 def follow(settings: Settings, *, everything: bool = False) -> Iterator[tuple[str, Any]]:
     """(event, data) as they come: ``hello``, ``history``, then ``underway`` and ``ended``.
 
-    Ends when the proxy ends the stream. Raises `Unreachable` when it breaks off or never begins, and `Failure`
-    when it is refused.
+    Ends when the proxy ends the stream. Raises `Unreachable` when it breaks off or never
+    begins, `Failure` when it is refused.
     """
     path = f"/metalanchor/events{'?all=true' if everything else ''}"
     connection = client.connect(settings, SILENCE_S)
