@@ -26,6 +26,7 @@ from services.proxy.identity import identify
 from services.proxy.placing.place import marks_of, place
 from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator
+from services.proxy.settling.later import Later
 from services.proxy.settling.settle import settled_of
 from services.proxy.state import open_state
 from services.settings import Settings
@@ -99,6 +100,7 @@ class Proxy:
         self.state = open_state(self.settings, KEY)
         self.texts = Texts(self.settings.state_max_bytes, self.settings.text_ttl, enabled=False)
         self.estimator = Estimator()
+        self.later = Later()
         self._analyser = Analyser(0)
         self._backend = Backend(name="bench", url="http://127.0.0.1:1", kind="ollama")
         self._dialect = for_route("POST", ROUTE)

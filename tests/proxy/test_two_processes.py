@@ -75,6 +75,19 @@ def test_another_process_finds_the_break_to_within_a_block(
     assert CANARY.encode() not in kept(valkey, one, two)
 
 
+def test_without_text_a_turn_that_follows_at_once_is_placed_to_within_a_block_too(
+    start_proxy: StartProxy, valkey: Valkey, backend: Any, tmp_path: Any
+) -> None:
+    """The digests of the turn before are made when its answer has ended, which is a moment before."""
+    backend.answer(as_json({"choices": [{"index": 0, "message": said(), "finish_reason": "stop"}]}))
+    proxy, _ = pair(start_proxy, valkey, tmp_path, keep_text="false")
+    turns = [{"model": "m", **talk(*turn)} for turn in (("10:41",), ("10:42", said(), user(MORE)))]
+    told = Story(backend, proxy, "m").explained([proxy.chat(body) for body in turns][-1])
+    clock = len(f"{RULES} {CANARY} It is 10:4")
+    offset, precision = told.explain["byte_offset"], told.explain["offset_precision"]
+    assert offset <= clock < offset + precision <= clock + BLOCK
+
+
 def test_without_text_everything_that_needs_no_words_is_said(
     start_proxy: StartProxy, valkey: Valkey, backend: Any, tmp_path: Any
 ) -> None:

@@ -23,6 +23,7 @@ from services.proxy.prompt import Prompt, Section
 from services.proxy.settling.billing import Billing
 from services.proxy.settling.endings import Endings
 from services.proxy.settling.explain import Explanations
+from services.proxy.settling.later import Later
 from services.proxy.settling.settle import foresee, settle, settled_of
 from services.proxy.settling.speed import Speeds
 from services.proxy.state.local import LocalState
@@ -78,6 +79,7 @@ class Pipeline:
         self.state = LocalState(64 << 20)
         self.texts = Texts(64 << 20, 3600, keep_text)
         self.estimator = Estimator()
+        self.later = Later()
         self.speeds = Speeds()
         self.analyser = Analyser(1 << 20)
         self.explanations = Explanations(3600, enabled=keep_text)

@@ -11,6 +11,7 @@ from services.proxy.identity import identify
 from services.proxy.placing.place import marks_of, place, query_of
 from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator
+from services.proxy.settling.later import Later
 from services.proxy.state.base import Settled, State
 from services.proxy.state.local import LocalState
 from services.settings import Settings
@@ -28,6 +29,7 @@ class Proxy:
         self.state = state or LocalState(self.settings.state_max_bytes)
         self.texts = Texts(64 << 20, 3600, keep_text)
         self.estimator = Estimator()
+        self.later = Later()
         self.backend = Backend(name="engine:1", url="http://engine:1")
         self._analyser = Analyser(1 << 20)
 

@@ -17,6 +17,7 @@ from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator, model_key
 from services.proxy.placing.verdict import NO_BLOCKS, Blocks, decide
 from services.proxy.prompt import Prompt, plain_model
+from services.proxy.settling.later import Later
 from services.proxy.state.base import HASH_BYTES, Call, Marks, Node, Query, Sighting, State
 from services.settings import Settings
 
@@ -60,6 +61,10 @@ class Parts(Protocol):
     def estimator(self) -> Estimator:
         """Learnt token ratios."""
 
+    @property
+    def later(self) -> Later:
+        """What ended requests have left to be done."""
+
 
 async def place(flow: Flow, parts: Parts) -> None:
     """Place a flow whose prompt and identity are known; fills `sighting` and `verdict`.
@@ -88,6 +93,7 @@ async def place(flow: Flow, parts: Parts) -> None:
     else:
         verdict = await _decided(prompt, query, flow.sighting, parts)
     if verdict.parent and any(breaker.precision > 1 for breaker in verdict.breakers):
+        parts.later.flush()  # its marks, where it ended a moment ago
         marks = await parts.state.marks(verdict.parent.node.id)
         if marks is not None:
             blocks = Blocks(parts.key, {verdict.parent.node.id: marks})

@@ -71,11 +71,11 @@ def decide(
 
     choice = choose(Request(node, query.call, new, side), sighting)
     verdict = Verdict(lineage=node.id, intervening=choice.intervening, prompt_estimate=node.estimate)
-    shared, kept = (_seen_chunks(node, sighting), 0), 0
+    shared, kept = (_seen_chunks(node, sighting), 0), (0, 0)
     if choice.parent is not None:
         comparison = (compare if choice.continued else compare_head)(side(choice.parent.node), new)
-        kept = comparison.whole
-        shared = max(shared, (comparison.whole, comparison.head))
+        kept = comparison.whole, comparison.head
+        shared = max(shared, kept)
         _against(verdict, choice, node, comparison)
     elif choice.switched is not None:
         verdict.breakers = [_switch(choice.switched, query.call)]
@@ -168,27 +168,28 @@ def _same_params(verdict: Verdict, node: Node) -> bool:
     return node.params == verdict.parent.node.params
 
 
-def _hit(choice: Choice, node: Node, sighting: Sighting, verdict: Verdict, whole: int) -> Hit:
-    """The best hit that holds; `whole` counts the leading chunks kept from the request it continues.
+def _hit(choice: Choice, node: Node, sighting: Sighting, verdict: Verdict, kept: tuple[int, int]) -> Hit:
+    """The best hit that holds; `kept` of the request it continues are leading chunks and bytes of the next.
 
     What other conversations have warmed counts for `system+tools` and below, never for `prefix`.
     """
     if sighting.exact_seen or verdict.relation == "exact_repeat":
         return "exact"
-    if choice.continued and choice.parent and _over_half(verdict, choice.parent.node, node, whole):
+    if choice.continued and choice.parent and _over_half(verdict, choice.parent.node, node, kept):
         return "prefix"
     if node.system and sighting.system_seen:
         return "system+tools" if sighting.tools_seen else "system_only"
     return "tools_only" if node.tools and sighting.tools_seen else "none"
 
 
-def _over_half(verdict: Verdict, old: Node, node: Node, whole: int) -> bool:
-    """Whether whole chunks make over half of what could be common: of the shorter of the two requests."""
+def _over_half(verdict: Verdict, old: Node, node: Node, kept: tuple[int, int]) -> bool:
+    """Whether the common prefix, to the byte, is over half of what it could be: of the shorter request."""
     if verdict.relation == "append":
         return True
     first_old, first_new = old.kinds.startswith("p"), node.kinds.startswith("p")
-    kept = sum(node.sizes[first_new : first_new + whole])
-    return 2 * kept > min(sum(old.sizes[first_old:]), sum(node.sizes[first_new:]))
+    whole, head = kept
+    shared = sum(node.sizes[first_new : first_new + whole]) + head
+    return 2 * shared > min(sum(old.sizes[first_old:]), sum(node.sizes[first_new:]))
 
 
 def _switch(before: Call, now: Call) -> Breaker:

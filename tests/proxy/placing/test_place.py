@@ -352,6 +352,14 @@ async def test_the_prediction_reaches_into_the_diverging_chunk(proxy):
     assert flow.verdict.hit == "none"
 
 
+async def test_a_conversation_kept_for_over_half_of_a_chunk_that_broke_late_is_a_prefix(proxy):
+    """As an agent's does whose system prompt ends with the date: what it reuses is no `none`."""
+    await proxy.chat(system(RULES + "Today is Mon 30 Nov"), user("hi"))
+    flow = await proxy.chat(system(RULES + "Today is Tue 1 Dec"), user("hi"), assistant("x"), user("go"))
+    assert flow.verdict.predicted_reuse > 0.9
+    assert verdict(flow) == ("rewrite", "prefix")
+
+
 async def test_predictions_use_the_learnt_ratio(proxy):
     flow = await proxy.chat(user("word " * 1000))
     proxy.estimator.learn("engine:1 m", flow.prompt, 2500)
