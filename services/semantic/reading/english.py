@@ -62,15 +62,26 @@ _DEGREES = frozenset(
         "important",
     ]
 )
+# Beside these it matters what a "not" stands before: not all, all not.
+_SCOPE = frozenset({
+    "all", "every", "each", "both", "any", "some", "many", "most", "few", "only", "always", "just", "even",
+    "also", "never", "either", "everyone", "everybody", "everything", "no",
+})  # fmt: skip
 _MANNER = frozenset({
     "quickly", "easily", "safely", "properly", "correctly", "manually", "automatically", "briefly", "efficiently",
     "permanently", "temporarily", "shortly", "concisely",
 })  # fmt: skip
+# Verbs whose "to" leads no second verb.
+_MOVING = frozenset({
+    "convert", "change", "turn", "translate", "move", "copy", "add", "connect", "switch", "go", "get",
+    "send", "upload",
+})  # fmt: skip
 _FRONTED = re.compile(
-    rf"^((?:in|on|with|using|at|for|from|under|as) (?:[\w'{FIRST:c}-{LAST:c}~]+ ?){{1,4}}), (.+)$".replace(
+    rf"^((?:in|on|with|using|at|for|from|under|as|during) (?:[\w'{FIRST:c}-{LAST:c}~]+ ?){{1,4}}), (.+)$".replace(
         f"{FIRST:c}-{LAST:c}", HOLE[1:-1]
     )
 )
+_CONDITION = re.compile(r"^((?:if|when) (?:[^ ,]+ ){1,7}[^ ,]+), ([^,]+)$")
 _ASKING = re.compile(rf"^(?:{'|'.join(sorted(_WH | _AUX))}|please|tell|explain|give|write|list|show)\b")
 # Where the words themselves are asked about, no word stands for another.
 _METALINGUISTIC = re.compile(
@@ -85,13 +96,16 @@ _METALINGUISTIC = re.compile(
 def read(masked: str, spans: tuple[Span, ...]) -> Reading:
     """The reading of a normalised question whose spans are cut out."""
     text = english_words.lowered(masked)
-    text = _turned(english_frames.bare(_ended(text)))
+    text = _ended(text)
+    text = text if _about_words(text) else english_words.corrected(text)
+    text = _turned(english_frames.bare(text, strict=_about_words(text)))
     text = english_relations.ordered(text)
-    strict = _METALINGUISTIC.search(text) is not None
-    text = english_grammar.plain(text)
-    if not strict:
-        text = english_words.phrases(text)
+    strict = _about_words(text)
+    text = english_relations.allowed(english_grammar.plain(text), technical=english_words.technical(text))
     text, setting = english_words.setting(text) if not strict else (text, ())
+    defining = english_words.defining(text)
+    if not strict:
+        text = english_words.phrases(text, defining=defining)
     todo = english_frames.how_to(text)
     if todo is not None:
         todo = english_grammar.task(todo)
@@ -100,11 +114,15 @@ def read(masked: str, spans: tuple[Span, ...]) -> Reading:
         text, more = english_words.setting(text) if not strict else (text, ())
         setting += more
     ask, tokens, flags = _asked(text) if todo is None else ("how to", _tokens(todo), [])
-    words = english_words.folded(tokens, ask, strict=strict)
+    words = english_words.folded(tokens, ask, strict=strict, defining=defining, place=setting)
     words, manner = (words, []) if strict else _manner(words)
     filled = tuple(_filled(word, spans) for word in words)
-    place = tuple(sorted(_filled(word, spans) for word in setting))
+    place = tuple(_filled(word, spans) for word in setting)
     return Reading("en", ask, filled, tuple(sorted([*flags, *manner])), place)
+
+
+def _about_words(text: str) -> bool:
+    return _METALINGUISTIC.search(text) is not None
 
 
 def _ended(text: str) -> str:
@@ -113,9 +131,9 @@ def _ended(text: str) -> str:
 
 def _turned(text: str) -> str:
     """Read "In Excel, how do I …" as "how do I … in Excel"."""
-    found = _FRONTED.match(text)
+    found = _FRONTED.match(text) or _CONDITION.match(text)
     if found and _ASKING.match(found[2]):
-        text = f"{english_frames.bare(found[2])} {found[1].strip()}"
+        text = english_frames.bare(f"{found[2]} {found[1].strip()}")
     return text
 
 
@@ -156,10 +174,16 @@ def _flagged(tokens: list[str]) -> tuple[list[str], list[str]]:
     if len(modals) == 1 and (simple or tokens[0] in _MODAL):
         tokens.remove(modals[0])
         flags.append(modals[0])
-    if simple and tokens.count("not") == 1:
+    if simple and tokens.count("not") == 1 and not _bound(tokens):
         tokens.remove("not")
         flags.append("not")
     return tokens, flags
+
+
+def _bound(tokens: list[str]) -> bool:
+    """Whether it matters where "not" stands: "people not wearing masks", "not all"."""
+    after = tokens[tokens.index("not") + 1 :][:1]
+    return bool(_SCOPE & set(tokens)) or (bool(after) and after[0].endswith("ing"))
 
 
 def _told(tokens: list[str]) -> tuple[list[str], list[str]]:
@@ -179,7 +203,7 @@ def _told(tokens: list[str]) -> tuple[list[str], list[str]]:
 
 def _manner(words: list[str]) -> tuple[list[str], list[str]]:
     found = [word for word in words if word in _MANNER]
-    if len(found) != 1:
+    if len(found) != 1 or (_CLAUSES & set(words) and words[0] not in _MOVING):
         return words, []
     return [word for word in words if word not in _MANNER], found
 

@@ -15,11 +15,16 @@ _VERBS = (
     "|provide|teach|walk|add|sort|count|classify|analy[sz]e|recite|draw|design|plan|outline|say|spell|use"
 )
 _ME = r"(?: to me| me| us| to us)?"
+_AUX = "is|are|am|was|were|do|does|did|can|could|will|would|shall|should|must|may|might|has|have|had"
+# Behind a greeting without a mark a sentence has to begin: "hey how …", but "Hey Jude".
+_ON = rf"(?:[ ]*[,.:!][,.:! ]*| (?=(?:{WH}|{_AUX}|{_VERBS}|i|we|please|kindly|hi|hello|any|so|there|quick|one|just)\b))"
 _OPENINGS = tuple(
     re.compile(pattern)
     for pattern in (
-        r"(?:hi|hello|hey|hiya|greetings|good (?:morning|afternoon|evening|day))(?: there| all| everyone| guys)?\b[,.! ]*",
-        r"(?:ok|okay|so|well|um|uh|alright|sorry|excuse me|quick question|question|just curious|out of curiosity)\b[,.:! ]*",
+        r"(?:hi|hello|hey|hiya|greetings|good (?:morning|afternoon|evening|day))(?: there| all| everyone| guys)?\b"
+        + _ON,
+        r"(?:ok|okay|so|well|um|uh|alright|sorry|excuse me|quick question|question|just curious|out of curiosity)\b"
+        + _ON,
         r"(?:please|kindly|pls)\b[, ]*",
         r"(?:sorry (?:to (?:bother|disturb) you|for (?:bothering|disturbing) you)|if you do(?: not|n't) mind|one (?:more )?question|a (?:quick|simple) question|to bother you)\b[, ]*(?:but )?[,:. ]*",
         r"(?:do|would) you mind (?:telling|explaining|showing)" + _ME + r" (?=" + WH + ")",
@@ -41,7 +46,7 @@ _OPENINGS = tuple(
         r"(?:do|does|did) (?:you|anyone|anybody|someone|somebody)(?: happen to)? know (?=" + WH + ")",
         r"(?:can|could|would|will) (?:you|someone|anyone|anybody|somebody)(?: please| kindly| possibly)?"
         r" (?:tell|explain|show|teach|remind)" + _ME + r" (?=" + WH + ")",
-        r"(?:tell|show|explain|teach|remind)" + _ME + r" (?=" + WH + ")",
+        r"(?:tell|show|explain|describe|teach|remind)" + _ME + r" (?=" + WH + ")",
         r"let me know (?=" + WH + ")",
         r"(?:help me understand|help me to understand|help me figure out) (?=" + WH + ")",
         rf"(?:can|could|would|will) you(?: please| kindly| possibly)? (?=(?:{_VERBS}|briefly|quickly)\b)",
@@ -50,21 +55,25 @@ _OPENINGS = tuple(
         rf"help me(?: to)? (?=(?:{_VERBS})\b)",
     )
 )
-_CLOSINGS = re.compile(
-    r"[,.!? ]*\b(?:please|pls|thanks|thx|thank you|many thanks|cheers|thanks a lot|in advance|so much|very much"
-    r"|for your help|if you can|if possible)[ .!?]*$"
+_THANKS = r"(?:many thanks|thanks|thx|thank you|cheers|ta)(?: (?:a lot|a million|so much|very much|again|in advance|for your (?:help|time)))*"
+_CLOSINGS = re.compile(rf"(?P<mark>[,.!?]*) *\b(?:please|pls|{_THANKS}|if you can)[ .!?]*$")
+# Behind these such a word is what the question is about: "a letter of thanks".
+_GOVERNS = re.compile(
+    r"(?:^|\b(?:of|in|with|for|a|an|the|no|and|or|to|than|as|like|say|says|said|my|your|i|you|we|they|not|only|your|from|by))$"
 )
-_FILLERS = re.compile(r"\b(?:actually|basically|please|kindly|exactly(?! [\d\ue000-\uf8ff]))\b,? ?")
+_COUNT = r"(?:[\d\ue000-\uf8ff]|(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|half|once|twice|both|all|none|zero|a|an)\b)"
+_FILLERS = re.compile(rf"\b(?:actually|basically|please|kindly|exactly(?! {_COUNT}))\b,? ?")
 _GIVE_ME = re.compile(
     r"^(give|write|tell|show|make|find|suggest|recommend|list|name|draw|compose|draft|draw) (?:me|us) "
 )
 
+_SIMPLY = re.compile(r"\bin (?:simple|plain|layman's|easy) (?:terms|words|language|english)$")
 _NEW = re.compile(r"\b(create|make|add|generate) (?:a )?new ")
 _RELATIVE = re.compile(r"\b(?:that|which|who) (?:is|are) (?=\w+ing\b)")
 _NEED_HELP = re.compile(r"^(?:i|we) (?:need|want|would like)(?: some| your)? help(?: with)? (\w+)ing (?=.)")
 _COMMANDS = {
     "compose": "write", "draft": "write", "provide": "give", "suggest": "recommend", "propose": "recommend",
-    "outline": "summarize", "sum up": "summarize", "rephrase": "rewrite", "paraphrase": "rewrite",
+    "rephrase": "rewrite", "paraphrase": "rewrite",
     "count the number of": "count", "turn": "turn",
 }  # fmt: skip
 _COMMAND = re.compile(rf"^({'|'.join(_COMMANDS)})\b(?! (?:on|off|down|up)\b)")
@@ -84,8 +93,9 @@ _HOWTO = tuple(
         rf"^how {_MODAL} (?P<who>{_WHO}) (?:best |go about |actually |possibly )?",
         rf"^how (?P<who>{_WHO}) (?:{_MODAL} )?(?:best |go about )?(?!am\b|are\b|is\b|was\b|were\b|did\b|had\b|have\b)",
         r"^(?:the )?how to (?:best |go about )?",
-        rf"^(?:what (?:is|are|would be) )?(?:the|a|some) {_GOOD}{_WAY}s? (?:to|of|for|in which to|in order to|how to) ",
+        rf"^(?:what (?:is|are|would be) )?(?:the |a |some )?{_GOOD}{_WAY}s? (?:to|of|for|in which to|in order to|how to) ",
         r"^(?:what (?:is|are|would be) )?(?:the |some )?(?:steps?|instructions?) (?:to|for|of|in order to|needed to|required to) ",
+        rf"^what steps (?:are (?:needed|required|necessary)|(?:do|should|must) (?P<who>{_WHO}) (?:need to |have to )?(?:take|follow)) to ",
         rf"^what (?:can|could|should|do|would|might) (?P<who>{_WHO}) (?:do|need to do|have to do)(?: in order)? to ",
         rf"^in (?:what|which) ways? (?:can|could|should|do) (?P<who>{_WHO}) ",
         rf"^by what means (?:can|could|should|do) (?P<who>{_WHO}) ",
@@ -103,8 +113,8 @@ _OURS = {"our": "my", "ours": "mine", "ourselves": "myself", "us": "me"}
 _ONES = {"one's": "my", "oneself": "myself"}
 
 
-def bare(text: str) -> str:
-    """The question without what surrounds it, in lower case as it came."""
+def bare(text: str, *, strict: bool = False) -> str:
+    """The question without what surrounds it, in lower case as it came; `strict` where it is about words."""
     before = None
     while before != text:
         before = text
@@ -112,15 +122,23 @@ def bare(text: str) -> str:
             found = pattern.match(text)
             if found and found.end() < len(text):
                 text = text[found.end() :].lstrip(" ,")
-        text = _CLOSINGS.sub("", text) or text
-    text = _FILLERS.sub("", text).strip(" ,") or text
+        text = _closed(text, strict=strict)
+    text = text if strict else _FILLERS.sub("", text).strip(" ,") or text
     text = _MANNERED.sub(r"\2 \1", text)
+    text = _SIMPLY.sub("simply", text)
     text = _NEW.sub(r"\1 ", text)
     text = _RELATIVE.sub("", _NEED_HELP.sub(_helped, text))
     text = _COMMAND.sub(lambda found: _COMMANDS[found[1]], text)
     if _VERB.match(text):
         text = _SOME.sub("", _FOR_ME.sub("", text))
     return _EXAMPLE.sub("give example", _GIVE_ME.sub(r"\1 ", text))
+
+
+def _closed(text: str, *, strict: bool) -> str:
+    found = _CLOSINGS.search(text)
+    if found is None or (not found["mark"] and (strict or _GOVERNS.search(text[: found.start()]))):
+        return text
+    return text[: found.start()] or text
 
 
 def how_to(text: str) -> str | None:

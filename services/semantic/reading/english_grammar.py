@@ -39,7 +39,45 @@ _HANDS_ON = (
 _NAMES = r"(?:function|script|program|query|regex|regular expression|method|class|macro|formula|command|code)"
 
 
+_LANGUAGES = (
+    "(?:english|french|german|spanish|italian|portuguese|dutch|russian|polish|turkish|arabic|hebrew|hindi|japanese|chinese"
+    "|mandarin|cantonese|korean|latin|greek|swedish|norwegian|danish|finnish|thai|vietnamese|czech|ukrainian|welsh|irish)"
+)
+_COUNT = rf"(?:two|three|four|five|six|seven|eight|nine|ten|twenty|{HOLE})"
+_DONE = r"(?:\w{3,}ed|written|built|made|found|sung|won|drawn|led|taught|shot|said|sold|told)"
+
+
+def _did(found: re.Match[str]) -> str:
+    """Read "when was X discovered by Y" as "when did Y discover X"."""
+    verb = english_words.participle(found["v"])
+    return f"{found['wh']} did {found['y']} {verb} {found['x']}"
+
+
 _REWRITTEN = rewriting(
+    (rf"^by whom (?P<be>was|were) {_X} (?P<v>{_DONE})$", r"who \g<be> \g<x> \g<v> by"),
+    (rf"^{_X} (?P<be>was|were) (?P<v>{_DONE}) by who(?:m)?$", r"who \g<be> \g<x> \g<v> by"),
+    (rf"^who (?:was|were) {_X} (?P<v>\w{{3,}}ed) by$", r"who \g<v> \g<x>"),
+    (rf"^(?P<wh>when|where|why|how) (?:was|were) {_X} (?P<v>\w{{3,}}ed) by (?P<y>(?!\w+ing\b)\w+(?: \w+)?)$", _did),
+    (r"^what (?:is|are) (?P<x>.+) caused by$", r"what causes \g<x>"),
+    (r"^(?:describe|give|write)(?: me)? a (?:brief|short) (?:overview|summary|description) of ", "briefly summarize "),
+    (rf"^what are ({_COUNT}) (?=(?:good |great )?(?:tips|ideas|reasons|examples|ways)\b)", r"give \1 "),
+    (r"^what are (?:some )?(?:good )?(names|titles) (?=for )", r"recommend \1 "),
+    (r"^give example (?=(?:for|of)\b)", "what is a example "),
+    (r"^what (?:is|are) (?:the )?definition of (?=.)", "define "),
+    (r"^give (?:the )?definition of (?=.)", "define "),
+    (r"^what is (?:a synonym|another word) for ", "what is a synonym for "),
+    (r"^give another word for ", "what is a synonym for "),
+    (r"^what do (?:you|we|they|people) call (?P<x>(?!me\b|you\b|it\b|them\b).+)$", r"what is \g<x> called"),
+    (r"^what (?:does|do) (?P<x>.+ (?:law|theorem|principle|rule|hypothesis|theory)) (?:state|say|mean)$", r"what is \g<x>"),
+    (r"^state (?P<x>the .+ of .+ (?:law|theorem|principle|rule))$", r"what is \g<x>"),
+    (r"^state (?P<x>(?:the )?(?:\w+ )?(?:law|theorem|principle|rule)(?: of .+)?)$", r"what is \g<x>"),
+    (r"^when is the (?=best time (?:of|to|for)\b)", "what is the "),
+    (r"^what are (?:the )?(?P<x>\w+(?: \w+)?) (?P<y>symptoms|side effects)$", r"what are the \g<y> of \g<x>"),
+    (r"^(?:the )?(?P<x>symptoms|causes|benefits|advantages|disadvantages|side effects|ingredients|pros and cons) of (?=\w)", r"what are the \g<x> of "),
+    (r"^(?:the )?(?P<x>capital|population|currency|height|length|area|meaning|definition|boiling point|melting point) of (?=\w)", r"what is the \g<x> of "),
+    (r"\b(?:that|which) contains? (?=\w)", "containing "),
+    (r"\bmost (easily|quickly|efficiently|safely)$", r"\1"),
+    (rf"\bget (?!rid\b|out\b|off\b|the most\b){_X} off (?:of )?(?=(?:a|an|the|my|your) )", r"remove \g<x> from "),
     (r"^(?:in )?(?:what|which) year (?=(?:did|was|were|does|do|is|are|will)\b(?! it\b))", "when "),
     (rf"^what makes {_X} (?P<y>{_QUALITY})$", r"why is \g<x> \g<y>"),
     (r"^what makes (?:us|people|humans) (?=\w)", "why do people "),
@@ -62,7 +100,7 @@ _REWRITTEN = rewriting(
     (r"\b(once|twice|times|hours|minutes) a (day|week|month|year)\b", r"\1 per \2"),
     (r"\b(?:turn|change|transform) ((?:\w+ ){1,4}?)into\b", r"convert \1to"),
     (r"\bget better at\b", "improve at"),
-    (r"^what language (?:do (?:they|people)) speak in ", "what language is spoken in "),
+    (r"^(?:what|which) language (?:do (?:they|people)) speak in ", "what language is spoken in "),
     (r"\b(books?|articles?|essays?|papers?|lectures?|documentary|documentaries) (?:on|regarding) ", r"\1 about "),
     (r"^give(?: me| us)? an? (synonym|antonym|example) (?=(?:for|of)\b)", r"what is a \1 "),
     (r"\b(lines|rows|columns|words|characters|elements) in (?=(?:a|the|my)\b)", r"\1 of "),
@@ -92,7 +130,7 @@ _REWRITTEN = rewriting(
     (rf"^(?:does|do) {_X} have (?P<y>\w+(?: \w+)?)$", r"is there \g<y> in \g<x>"),
     (r"^are there (?:any )?(?=\w)", "is there "),
     (r"^is there any (?=\w)", "is there "),
-    (r"^is it (?:ok|okay|alright|all right|fine)(?: for me)? to ", "is it possible to "),
+    (r"^is it (?:ok|okay|alright|all right|fine)(?: for me)? to ", "is it fine to "),
     (rf"^(?:is|are) {_X} (safe|legal|illegal|dangerous|hard|easy|difficult|healthy) to (\w+)(?P<r>(?: (?:in|at|for|during|after|before) .+)?)$", r"is it \2 to \3 \g<x>\g<r>"),
     (rf"^{_GIVE} (?:some |a few )?(tips|ideas|advice|suggestions|reasons) (?=\w)", r"what are \1 "),
     (r"^(?:name|list|give|recommend|suggest)(?: me| us)? (?=(?:two|three|four|five|six|seven|eight|nine|ten|twenty)\b)", "give "),
@@ -102,7 +140,7 @@ _REWRITTEN = rewriting(
     (rf"^(?:write|give|show|create|make)(?: me)? (an?) (?=(?:\w+ )?{_NAMES}\b(?! example))", r"write \1 "),
     (rf"^(write .*?{_NAMES}(?: in \w+)?) (?:that|which) (\w+?)(?:(?<=[sxh])e)?s ", r"\1 to \2 "),
     (rf"^how (?:do|does) (?:i|you|one) say ({HOLE}) in ([a-z]+)$", r"translate \1 to \2"),
-    (rf"^(?:what is|translate) ({HOLE}) (?:in|into|to) ([a-z]+)$", r"translate \1 to \2"),
+    (rf"^(?:what is|translate) ({HOLE}) (?:in|into|to) ({_LANGUAGES})$", r"translate \1 to \2"),
     (r"^what is the formula (?:for|of) (?:calculating )?(?=\w)", "how do i calculate "),
     (r"^what is the (?!chemical|molecular|empirical|structural|general)(\w+) formula (?:for|of) ", r"how do i calculate the \1 of "),
     (rf"^(?:{_GIVE}|write|what is|i (?:would like|want|need)|find)(?: the| an?)? recipe (?:for|of) (?=\w)", "how do i make "),
@@ -118,9 +156,9 @@ _PARTICIPLE = rf"(?:\w{{3,}}ed|{english_words.PARTICIPLES})"
 _PASSIVE = re.compile(rf"^how {_CAN} (?P<x>(?:{_W} ){{1,6}}?)be (?:(?P<m>\w+ly) )?(?P<v>\w+)(?: (?P<r>.+))?$")
 _IS_DONE = re.compile(rf"^how (?:is|are) (?P<x>(?:{_W} ){{1,6}}?)(?P<m>)(?P<v>{_PARTICIPLE})(?: (?P<r>.+))?$")
 _IN_TOOL = re.compile(rf"^(?:in|with|using|on) (?:{TOOL})$")
-_KINDS = re.compile(rf"^what are ((?:\w+ ){{0,2}})(\w+s)(| in (?:{TOOL}))$")
+_KINDS = re.compile(rf"^what (?:are|is(?! a| the)) ((?:\w+ ){{0,2}})(\w+s)(| in (?:{TOOL}))$")
 # Done by people only, so that how it is done is how one does it.
-_BY_PEOPLE = frozenset({"play", "pronounce", "spell", "calculate", "compute"})
+_BY_PEOPLE = frozenset({"play", "pronounce", "spell", "calculate", "compute", "measure"})
 # In a tool, these are too; others it may do by itself, as memory is managed.
 _IN_TOOLS = frozenset({"declare", "define", "install", "resolve", "create", "delete", "rename", "convert"})
 _COMMAND = re.compile(
@@ -130,7 +168,7 @@ _COMMAND = re.compile(
 _LOOKED_UP = re.compile(
     r"\b(?:(?:find out|check|tell|determine|figure out|identify|verify|know)"
     rf" (?=(?:which|what|who|whose|where|when|if|whether|how {_DEGREE})\b)"
-    rf"|(?:find|see) (?=(?:which|if|whether|how {_DEGREE})\b)|see (?=what \w+ is\b))"
+    rf"|(?:find|see|test) (?=(?:which|if|whether|how {_DEGREE})\b)|see (?=what \w+ is\b))"
 )
 _CHECKED = re.compile(
     rf"^get (?=(?:the )?(?:length|size) of\b)|^(?:check|see|view|find out|find|look up|determine) (?=(?:(?:the|my|your|a) )?(?:{_W} ){{0,2}}{_PROPERTY}\b)"
@@ -167,7 +205,8 @@ def _one(found: re.Match[str]) -> str:
     apart = english_words.DEFINITE | english_words.BEHIND
     if any(english_words.counted(word) or word in apart for word in words):
         return found[0]
-    return f"what is a {found[1]}{english_words.singular(found[2])}{found[3]}"
+    one = english_words.singular(found[2])
+    return found[0] if one == found[2] else f"what is a {found[1]}{one}{found[3]}"
 
 
 def _active(text: str) -> str:

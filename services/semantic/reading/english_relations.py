@@ -56,6 +56,7 @@ _RULES = rewriting(
     (rf"^what (?P<be>{_IS}) the age of {_NP}$", r"AGE \g<be> \g<x>"),
     (rf"^(?:how much|what) (?:does|do) {_NP} cost$", r"PRICE \g<x>"),
     (rf"^what (?:is|are) the (?:price|cost) of {_NP}$", r"PRICE \g<x>"),
+    (r"^how (?:big|large|high) is the population of (?P<x>.+)$", r"POPULATION \g<x>"),
     (rf"^how many people (?:live|are living|are there) in {_NP}$", r"POPULATION \g<x>"),
     (rf"^what is the population of {_NP}$", r"POPULATION \g<x>"),
     (rf"^who (?:wrote|authored) {_NP}$", r"AUTHOR \g<x>"),
@@ -75,7 +76,7 @@ _RULES = rewriting(
     (rf"^how long will it take to {_NP}$", r"how long will it take to \g<x>"),
     (rf"^(?:what is the reason|for what reason|for which reason|how come|what is the reason why)(?: that| why)? {_NP}$", r"why \g<x>"),
     (rf"^why is it that {_NP}$", r"why \g<x>"),
-    (rf"^(?:can (?:i|one)|is it possible(?: for me)? to) {_NP}$", r"POSSIBLE \g<x>"),
+    (rf"^can (?:i|one) {_NP}$", r"POSSIBLE \g<x>"),
     (rf"^what (?:is|are) the date of birth of {_NP}$", r"when was \g<x> born"),
     (rf"^what (?:is|are) the location of {_NP}$", r"where is \g<x>"),
     (rf"^where (?P<be>is|are) {_NP} (?:located|situated)$", r"where \g<be> \g<x>"),
@@ -105,22 +106,32 @@ _CHOICE = re.compile(
 )
 # "in which year", "for how long": the preposition says nothing that the rest does not.
 _LED = re.compile(
-    r"^(?:in|at|for|on) (?=(?:what|which) (?:year|age|place|places|time|month|day|century)\b|how long\b)"
+    r"^(?:in (?=(?:what|which) (?:year|month|century)\b)|at (?=(?:what|which) (?:age|time)\b)"
+    r"|on (?=(?:what|which) day\b)|for (?=how long\b))"
 )
 _WHICH = re.compile(
     r"^which (?!is\b|are\b|was\b|were\b|one\b|of\b|do\b|does\b|did\b|can\b|will\b|should\b|has\b|have\b)"
 )
+_DAILY = "(?:eat|drink|feed|take|swim|exercise|wear|bathe|shower|give|reheat|refreeze|sleep)"
+_POSSIBLE = re.compile(rf"^is it possible(?: for (?:me|us|you|one))? to (?!{_DAILY}\b)")
+_FINE = re.compile(rf"^is it fine(?: for (?:me|us|you|one))? to (?={_DAILY}\b)")
+_SOME_WAY = re.compile(r"^is there (?:a|any) way to ")
+_PLACE = re.compile(r"^in (?:what|which) place ")
 _INTO = re.compile(r"^(translate|convert|transform) (.+) into ")
 _SOME_OF = re.compile(r"^(what (?:is|are)) some (?!of\b)")
+_EITHER_WAY = (
+    "differences?|distance|relation|relationship|relations|similarity|similarities|connection|link|border|boundary|correlation"
+    "|comparison|choose|decide|overlap|contrast|distinguish|conflict|friendship|interaction|tell"
+)
 _BETWEEN = re.compile(
-    r"\bbetween ((?:(?!and\b)[^ ,]+ ?){1,4}) and ((?:(?!and\b|in\b|on\b|for\b)[^ ,]+ ?){1,4})$"
+    rf"\b(?P<head>{_EITHER_WAY}) between ((?:(?!and\b)[^ ,]+ ?){{1,4}}) and ((?:(?!and\b|in\b|on\b|for\b)[^ ,]+ ?){{1,4}})$"
 )
 _OF = re.compile(r"\b(symbol|formula|treatment|cure|recipe|abbreviation|price|cost) for\b")
 _WORLD = re.compile(r"\b(?:in|of) (?:the (?:whole |entire )?)?world$")
 _WHERE = re.compile(r"^where (can|could|do|would) (i|you|we|one) (?!be\b)(.+)$")
 _JOINED = re.compile(r"\b(?:and|or|from|to)\b")
 _POSSESSIVE = re.compile(
-    rf"\b((?:(?:my|your|his|her|our|their) )?[\w{_HOLE}]+)'s ((?:[\w{_HOLE}]+ ){{0,3}}?[\w{_HOLE}]+)(?= (?:in|on|at|for|with|from|to|when|if)\b|[?.!]|$)"
+    rf"\b((?:(?:my|your|his|her|our|their|a|an|the) )?[\w{_HOLE}]+)'s ((?:[\w{_HOLE}]+ ){{0,3}}?[\w{_HOLE}]+)(?= (?:in|on|at|for|with|from|to|when|if)\b|[?.!]|$)"
 )
 _PARTICLE = re.compile(
     rf"\b(turn|switch|shut|log|plug|power|back) ((?:the |my |a |an )?[\w{_HOLE}]+(?: [\w{_HOLE}]+)?) (on|off|down|up|out|in)$"
@@ -129,6 +140,7 @@ _PARTICLE = re.compile(
 
 def relation(text: str, read: Callable[[str], str]) -> str:
     """The question with a property's different phrasings made one; `read` puts spans back into a side."""
+    text = _PLACE.sub("where ", text)
     text = _WHICH.sub("what ", _INTO.sub(r"\1 \2 to ", _LED.sub("", text)))
     text = _BETWEEN.sub(lambda found: _sorted(found, read), _SOME_OF.sub(r"\1 ", text))
     text = _WORLD.sub("of world", _OF.sub(r"\1 of", text))
@@ -148,6 +160,12 @@ def relation(text: str, read: Callable[[str], str]) -> str:
     return text
 
 
+def allowed(text: str, *, technical: bool) -> str:
+    """Read "is it fine to eat" and "is it possible to move" as "can I", "is there a way to" of tools as "how do I"."""
+    text = _POSSIBLE.sub("can i ", _FINE.sub("can i ", text))
+    return _SOME_WAY.sub("how do i ", text) if technical else text
+
+
 def ordered(text: str) -> str:
     """Read "Japan's capital" as "the capital of Japan", and "turn it off" as "turn off it"."""
     before = None
@@ -163,7 +181,8 @@ def _anybody(modal: str, who: str, rest: str) -> bool:
 
 
 def _sorted(found: re.Match[str], read: Callable[[str], str]) -> str:
-    return "between {} and {}".format(*sorted((side.strip() for side in found.groups()), key=read))
+    sides = sorted((side.strip() for side in found.groups()[1:]), key=read)
+    return f"{found['head']} between {' and '.join(sides)}"
 
 
 def _pair(name: str, found: re.Match[str], read: Callable[[str], str]) -> str:

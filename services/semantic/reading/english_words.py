@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - one pattern a line
 
 import re
+from collections.abc import Iterable
 
 from services.semantic.reading import units
 from services.semantic.reading.english_frames import base_form
@@ -10,8 +11,27 @@ from services.semantic.reading.spans import HOLE
 from services.semantic.reading.words import alternatives, groups, load
 
 _DATA = load("english")
-_SYNONYMS = groups(_DATA["synonyms"])
+_NAMES = groups(_DATA["names"])
+_SYNONYMS = groups(_DATA["synonyms"]) | _NAMES
+_CODED = groups(_DATA["coded"])
 _PHRASES = {phrase: first for phrase, first in _SYNONYMS.items() if " " in phrase}
+# Beside these a group is not one: "remove a drive" is not "erase a drive".
+_UNLESS = {first: frozenset(words.split()) for first, words in _DATA["unless"].items()}
+_VERBS = frozenset(_DATA["verbs"].split())
+_NOUN_BEFORE = frozenset({
+    "a", "an", "the", "of", "my", "your", "his", "her", "our", "their", "its", "no", "best", "some", "any",
+    "this", "that", "is", "are",
+})  # fmt: skip
+_NOUN_AFTER = frozenset({
+    "statement", "function", "method", "keyword", "command", "query", "clause", "switch", "operator",
+
+})  # fmt: skip
+_ARTICLES = frozenset({"a", "an", "the"})
+# Before these an article is no article, or says how many.
+_NO_NOUN = frozenset({
+    "or", "and", "in", "on", "with", "of", "a", "an", "the", "few", "little", "number", "from", "to", "for",
+    "than", "is", "as", "at", "by",
+})  # fmt: skip
 _SPELLING = groups(_DATA["spelling"])
 _PLURALS = groups(_DATA["plurals"])
 _PAST = groups(_DATA["past"])
@@ -89,6 +109,12 @@ _BEFORE = re.compile(
     rf"(?<!of )(?<!for )(?<!from )(?<!to )(?<!into )(?<!than )(?<!and )(?<!or )(?<!about )(?<!with )(?<!my )"
     rf"\b({_PLAINLY}) (?!(?:{alternatives(_DATA['belongings'].split())})\b)(?=[a-z])"
 )
+_W = rf"[\w~{HOLE[1:-1]}]+"
+_DEFINING = re.compile(
+    rf"^what (?:(?:is|are|was|were) (?:an? |the )?(?P<x>(?:{_W} ){{0,2}}{_W})|(?:an? |the )?(?P<y>(?:{_W} ){{0,2}}{_W}) (?:is|are))$"
+)
+_TYPOS = groups(_DATA["typos"])
+_TYPO = re.compile(rf"\b(?:{alternatives(_TYPOS)})\b")
 _NAMED = re.compile(rf"\b(?:{_PLAINLY})\b")
 _LANGUAGE = re.compile(rf"\b({TOOL}) (?:programming )?language\b")
 _PROGRAMMED = re.compile(
@@ -122,9 +148,33 @@ def _not(found: re.Match[str]) -> str:
     return "can not" if stem is None else f"{_STEMS.get(stem, stem)} not"
 
 
-def phrases(text: str) -> str:
+def phrases(text: str, *, defining: bool) -> str:
     """Synonyms of several words made the one that stands for them."""
-    return _PHRASE.sub(lambda found: _PHRASES[found.group()], text)
+    words = frozenset(text.split())
+
+    def one(found: re.Match[str]) -> str:
+        first = _PHRASES[found.group()]
+        kept = (defining and found.group() not in _NAMES) or _UNLESS.get(first, frozenset()) & words
+        return found.group() if kept else first
+
+    return _PHRASE.sub(one, text)
+
+
+def defining(text: str) -> bool:
+    """Whether it is asked what something is: then a word stands for no other, and "an iron" is not "iron"."""
+    found = _DEFINING.match(text)
+    words = (found["x"] or found["y"]).split() if found else []
+    return bool(words) and not (BEHIND & set(words)) and not any(map(counted, words))
+
+
+def technical(text: str) -> bool:
+    """Whether a language, tool or system is named."""
+    return _NAMED.search(text) is not None
+
+
+def corrected(text: str) -> str:
+    """Frequent slips of the fingers set right; none of them is a word."""
+    return _TYPO.sub(lambda found: _TYPOS[found.group()], text)
 
 
 def setting(text: str) -> tuple[str, tuple[str, ...]]:
@@ -147,26 +197,51 @@ def placed(name: str) -> str:
     return "macos" if name == "mac" else _SYNONYMS.get(name, name)
 
 
-def folded(tokens: list[str], ask: str, *, strict: bool) -> list[str]:
+def folded(tokens: list[str], ask: str, *, strict: bool, defining: bool, place: Iterable[str]) -> list[str]:
     """Each word as the one that stands for it; where words are what is asked about, as it is."""
+    said = [token for at, token in enumerate(tokens) if not _article(tokens, at, defining=defining)]
     if strict:
-        return [token for token in tokens if not (ask and token in {"the", "a", "an"} and ask != "meaning")]
+        return said if ask and ask != "meaning" else tokens
     countable = bool(ask) and not ask.startswith("which") and not any(map(counted, tokens))
     if ask == "convert":
-        tokens = [units.symbol(token) for token in tokens]
-    head = _head(tokens) if ask in {"what", "who"} and tokens[0] == ask else 0
-    plain = [
-        _plain(token, countable=countable and at >= head)
-        for at, token in enumerate(tokens)
-        if token not in {"a", "an", "the"}
-    ]
+        said = [units.symbol(token) for token in said]
+    head = _head(said) if ask in {"what", "who"} and said[0] == ask else 0
+    plain = [_plain(token, countable=countable and at >= head) for at, token in enumerate(said)]
+    firsts = [_first(plain, at, defining=defining, place=frozenset(place)) for at in range(len(plain))]
     classes: dict[str, set[str]] = {}
-    for word in plain:
-        classes.setdefault(_SYNONYMS.get(word, word), set()).add(word)
+    for word, first in zip(plain, firsts, strict=True):
+        classes.setdefault(first, set()).add(word)
     # Two words of one group in one question are told apart by it.
-    return [
-        _SYNONYMS.get(word, word) if len(classes[_SYNONYMS.get(word, word)]) == 1 else word for word in plain
-    ]
+    single = (first if len(classes[first]) == 1 else word for word, first in zip(plain, firsts, strict=True))
+    return " ".join(single).split(" ") if plain else []
+
+
+def _article(tokens: list[str], at: int, *, defining: bool) -> bool:
+    """Whether it is an article that says nothing."""
+    after = tokens[at + 1].lower() if at + 1 < len(tokens) else "or"
+    if tokens[at] not in _ARTICLES or (after in _NO_NOUN and after != tokens[at]):
+        return False
+    if not defining:
+        return True
+    return tokens[at] == "the" and len(tokens) > 3
+
+
+def _first(words: list[str], at: int, *, defining: bool, place: frozenset[str]) -> str:
+    """The word that stands for the one at this place, here."""
+    word = words[at]
+    if defining:
+        return _NAMES.get(word, word)
+    first = _SYNONYMS.get(word) or (_CODED.get(word) if place else None)
+    if first is None and word.endswith("s") and (one := _SYNONYMS.get(word[:-1])):
+        first = f"{one}s"
+    if first is None or _UNLESS.get(first.rstrip("s"), frozenset()) & {*words, *place}:
+        return word
+    return word if first in _VERBS and _is_noun(words, at) else first
+
+
+def _is_noun(words: list[str], at: int) -> bool:
+    before, after = set(words[max(at - 1, 0) : at]), set(words[at + 1 : at + 2])
+    return bool(before and not after) or bool(_NOUN_BEFORE & before or _NOUN_AFTER & after)
 
 
 def _head(tokens: list[str]) -> int:
@@ -184,11 +259,16 @@ def counted(word: str) -> bool:
 def _plain(word: str, *, countable: bool) -> str:
     word = _ORDINALS.get(word, word)
     word = _NUMBERS.get(word, word)
-    word = _SPELLING.get(word, word)
+    word = _spelled(word)
     if countable:
-        word = singular(word)
-        word = _SPELLING.get(word, word)
+        word = _spelled(singular(word))
     return re.sub(r"(?<=[a-z]{3})is(?=(?:e|ed|es|ing|ation)$)", "iz", word) if _british(word) else word
+
+
+def _spelled(word: str) -> str:
+    if word in _SPELLING or not word.endswith("s"):
+        return _SPELLING.get(word, word)
+    return f"{_SPELLING.get(word[:-1], word[:-1])}s"
 
 
 def _british(word: str) -> bool:

@@ -18,6 +18,19 @@ _LETTER = re.compile(r"[^\W\d_]")
 _LATIN = re.compile(r"[A-Za-zÀ-ɏ]")
 
 
+# Words of other languages in Latin letters; two of them tell that a question is not in English.
+_FOREIGN = frozenset({
+    "al", "auf", "avec", "che", "como", "con", "cuál", "cómo", "da", "dans", "das", "de", "del", "della",
+    "dem", "den", "der", "des", "di", "dos", "du", "dónde", "een", "ein", "eine", "einen", "el", "elle",
+    "em", "es", "est", "et", "für", "gli", "het", "hoe", "ich", "ik", "il", "ist", "je", "la", "las", "le",
+    "les", "lo", "los", "mais", "mit", "na", "ne", "nicht", "niet", "non", "nous", "não", "os", "ou", "où",
+    "para", "pas", "perché", "por", "porque", "pour", "que", "qui", "quoi", "qué", "sono", "su", "sur",
+    "um", "uma", "una", "und", "une", "uno", "unos", "van", "von", "voor", "vous", "waarom", "warum", "wat",
+    "wer", "wie", "wir", "y", "zijn", "zu", "è", "é",
+})  # fmt: skip
+_MARKED = re.compile("[¿¡]")
+
+
 def _table() -> dict[int, str]:
     data = json.loads(resources.files(__package__).joinpath("data/traditional.json").read_text("utf-8"))
     return str.maketrans(dict(zip(data["traditional"], data["simplified"], strict=True)))
@@ -43,7 +56,9 @@ def simplified(text: str) -> str:
 
 
 def script(text: str) -> str:
-    """``zh`` where there is any Chinese, ``en`` where all letters are Latin, else ``other``."""
+    """``zh`` where there is any Chinese, ``en`` where it may be English, else ``other``."""
     if _HAN.search(text) and not re.search(r"[\u3040-\u30ff\uac00-\ud7af]", text):
         return "zh"
-    return "en" if all(_LATIN.match(letter) for letter in _LETTER.findall(text)) else "other"
+    if not all(_LATIN.match(letter) for letter in _LETTER.findall(text)):
+        return "other"
+    return "other" if _MARKED.search(text) or len(_FOREIGN & set(text.lower().split())) > 1 else "en"

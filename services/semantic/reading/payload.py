@@ -10,7 +10,9 @@ import re
 LONGEST_INSTRUCTION = 16
 _COLON = re.compile(r"(?<!\d)[:：](?!//)(?:\s+|(?=[^\s\w/\\])|(?=[^\W\d_a-zA-Z]))(?=\S)|[：](?=\S)")
 _ADDRESS = re.compile(
-    r"^(?:hi|hello|hey|question|quick question|q|ask|你好|您好|问题|问|提问|请问|请教)$", re.IGNORECASE
+    r"^(?:(?:(?:hi|hello|hey),? )?(?:(?:i have )?(?:a )?(?:quick |simple )?question|i need (?:some )?help)"
+    r"|hi|hello|hey|q|ask|你好|您好|问题|问|提问|请问|请教)$",
+    re.IGNORECASE,
 )
 
 

@@ -22,7 +22,7 @@ _PLAIN = re.compile(
     r"|paypal|ebay|vscode|graphql|numpy|scipy|pytorch|tensorflow|opencv|openai|chatgpt|deepseek|latex|airpods"
     r"|nodejs|nextjs|nestjs|jquery|fastapi|mcdonalds|playstation|openssl|airbnb|wifi|bittorrent|dropbox|onedrive"
     r"|icloud|itunes|matlab|vmware|virtualbox|devops|json|yaml|xml|csv|pdf|html|css|sql|pdfs|apis|urls|gpus|cpus"
-    r"|dvds|cds|tvs|pcs|ids|phd|url|ssh|ok)$",
+    r"|dvds|cds|tvs|pcs|ids|phd|url|ssh|ok|k8s)$",
     re.IGNORECASE,
 )
 _KINDS: tuple[tuple[str, str], ...] = (
@@ -40,7 +40,8 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("code", r"\b[A-Za-z]\w*_\w+\b|\b_\w+\b|\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z]+[A-Z]\w*\b"),
     ("number", r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)*(?=%|°|(?!\w|\.\d)|[A-Za-zµ]{1,3}(?![A-Za-z0-9])|[\u4e00-\u9fff])"),
     ("code", r"\b[A-Za-z]*\d[\w.]*|\b[A-Za-z]+[-+]{2}|[-+]{2}[A-Za-z]+"),
-    ("code", r"[=<>+*/^%&|!~(){}\[\]@#$\\°]+|(?<=\s)-(?=[\s\d])"),
+    ("code", r"(?:\\[A-Za-z])+|[=<>+*/^%&|!~(){}\[\]@#$\\°]+|(?<=\s)-(?=[\s\d])|(?<=\d)[-:,](?=\d)"),
+    ("code", r"(?<=\s)[.:;?!-]+(?=\s+[A-Za-z])"),
 )  # fmt: skip
 _ALL = re.compile(
     "|".join(f"(?P<k{i}>{pattern})" for i, (_, pattern) in enumerate(_KINDS)), re.DOTALL | re.ASCII
@@ -52,6 +53,7 @@ _VERSIONED = re.compile(
     re.IGNORECASE,
 )
 _WARS = re.compile(r"\b(?:world war|ww) ?([12])\b", re.IGNORECASE)
+_OPERAND = re.compile(r"(?:^|\s|\d|\b[A-Za-z]|\))$")
 _TRAILING = ".,;:!?"
 
 
@@ -68,11 +70,13 @@ def protect(text: str) -> tuple[str, tuple[Span, ...]]:
 
     def hole(found: re.Match[str]) -> str:
         kind, piece = _KINDS[int((found.lastgroup or "k0")[1:])][0], found.group()
-        if set(piece) <= {"!"} or (kind == "code" and _PLAIN.match(piece)):
-            return "" if set(piece) <= {"!"} else piece
+        if kind == "code" and _PLAIN.match(piece):
+            return piece
+        if _exclaims(found):
+            return ""
         tail = ""
         if kind in {"path", "code"}:
-            kept = piece.rstrip(_TRAILING)
+            kept = piece.rstrip(_TRAILING) or piece
             piece, tail = kept, piece[len(kept) :]
         if not piece or FIRST + len(spans) > LAST:
             return tail
@@ -81,6 +85,16 @@ def protect(text: str) -> tuple[str, tuple[Span, ...]]:
 
     plain = _WARS.sub(_roman, _VERSIONED.sub(_apart, _private(text)))
     return _ALL.sub(hole, plain), tuple(spans)
+
+
+def _exclaims(found: re.Match[str]) -> bool:
+    """Whether it is the mark behind a sentence, and not an operator as in ``5!`` and ``!x``."""
+    after = found.string[found.end() :]
+    return (
+        set(found.group()) <= {"!"}
+        and not after[:1].strip()
+        and not _OPERAND.search(found.string[: found.start()])
+    )
 
 
 def _apart(found: re.Match[str]) -> str:

@@ -2,9 +2,11 @@
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import resources
 from typing import Any
+
+Rewritten = str | Callable[[re.Match[str]], str]
 
 
 def load(name: str) -> dict[str, Any]:
@@ -27,6 +29,6 @@ def alternatives(words: Iterable[str]) -> str:
     return "|".join(re.escape(word) for word in sorted(words, key=lambda word: (-len(word), word)))
 
 
-def rewriting(*pairs: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
+def rewriting(*pairs: tuple[str, Rewritten]) -> tuple[tuple[re.Pattern[str], Rewritten], ...]:
     """Patterns, each with what stands in place of what it matches."""
     return tuple((re.compile(pattern), result) for pattern, result in pairs)
