@@ -74,26 +74,16 @@ class History:
 
 def _in_thread(work: Callable[..., T], args: tuple[Any, ...]) -> Future[T]:
     future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # it is done when the thread is, whoever gave up waiting before
 
     def run() -> None:
         try:
-            result = work(*args)
+            future.set_result(work(*args))
         except BaseException as error:  # noqa: BLE001  # whoever awaits it gets it
-            _settle(future, error=error)
-        else:
-            _settle(future, result=result)
+            future.set_exception(error)
 
     threading.Thread(target=run, name="history", daemon=True).start()
     return future
-
-
-def _settle(future: Future[T], result: Any = None, error: BaseException | None = None) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    if error is not None:
-        future.set_exception(error)
-    else:
-        future.set_result(result)
 
 
 def _advice(error: Exception) -> str:
