@@ -211,16 +211,13 @@ def outbox_families(status: dict[str, Any]) -> Iterable[Family]:
 
 def state_families(status: dict[str, Any]) -> Iterable[Family]:
     """The hit state's figures from `State.status()`."""
-    yield _gauge("state_shared", "Whether hits are shared in Redis.", float(status.get("mode") == "redis"))
-    yield _gauge("state_breaker_open", "Whether Redis is left alone for now.", float(_is_open(status)))
+    shared = status["mode"] == "redis"
+    yield _gauge("state_shared", "Whether hits are shared in Redis.", float(shared))
+    away = "redis" in status and not shared
+    yield _gauge("state_breaker_open", "Whether Redis is left alone for now.", float(away))
     for name in ("bytes", "lineages", "requests"):
         if isinstance(value := status.get(name), int | float):
             yield _gauge(f"state_{name}", f"Hit state in this process: {name}.", value)
-
-
-def _is_open(status: dict[str, Any]) -> bool:
-    breaker = status.get("breaker")
-    return (breaker.get("state") if isinstance(breaker, dict) else breaker) in ("open", "half_open")
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

@@ -3,7 +3,9 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from services.proxy.admin.metrics import CAUSES, Metrics
+from services.proxy.admin.metrics import CAUSES, Metrics, state_families
+from services.proxy.state.local import LocalState
+from services.proxy.state.redis import RedisState
 from services.record import STATUSES
 from tests.support.records import make_record
 
@@ -83,6 +85,21 @@ def test_every_status_and_cause_of_the_contract_has_its_own_series():
     causes = {dict(key[1:]).get("cause") for key in samples(metrics)} - {None}
     assert labels == set(STATUSES)
     assert causes == CAUSES | {"timestamp"}
+
+
+async def test_the_breaker_is_open_while_redis_is_left_alone():
+    """Without a Redis there is none that could be left alone."""
+    local = LocalState(1 << 20)
+    shared = RedisState("redis://127.0.0.1:1", b"k" * 32, local)
+
+    def shown(state):
+        return {family.name: family.samples[0].value for family in state_families(state.status())}
+
+    assert shown(local)["metalanchor_state_breaker_open"] == 0
+    assert shown(shared)["metalanchor_state_breaker_open"] == 1
+    shared.breaker.succeed()
+    found = shown(shared)
+    assert (found["metalanchor_state_breaker_open"], found["metalanchor_state_shared"]) == (0, 1)
 
 
 @pytest.mark.process
