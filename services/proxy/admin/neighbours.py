@@ -177,7 +177,8 @@ class Neighbours:
                 pause = 0.0
             except (RedisError, OSError):
                 self.shared = False
-                pause = PAUSE_S[0] if time.monotonic() - began > PAUSE_S[1] else min(2 * pause, PAUSE_S[1])
+                lasted = time.monotonic() - began > PAUSE_S[1]
+                pause = PAUSE_S[0] if lasted else min(max(2 * pause, PAUSE_S[0]), PAUSE_S[1])
             await asyncio.sleep(pause)
 
 

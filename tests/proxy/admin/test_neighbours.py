@@ -1,10 +1,14 @@
 """Every dashboard shows every proxy process of the installation, as long as Redis carries the word."""
 
+import asyncio
+import contextlib
 import json
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
+from redis.exceptions import ConnectionError as LostError
 
 from services.proxy.admin import neighbours
 from services.proxy.admin.neighbours import KEPT, Neighbours, Word
@@ -127,10 +131,24 @@ def test_no_text_goes_over_redis(pair, backend, valkey):
     assert b"combination" not in said
 
 
+async def test_a_redis_that_goes_away_between_two_dashboards_is_asked_with_pauses():
+    """After a good end the next attempt comes at once, after a failure never."""
+    ctx = SimpleNamespace(settings=SimpleNamespace(redis_url="redis://127.0.0.1:1"), key=b"k" * 32)
+    tried = 0
+
+    async def work(_):
+        nonlocal tried
+        tried += 1
+        if tried > 1:
+            raise LostError
+
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(Neighbours(ctx)._trying(work), 0.3)
+    assert tried == 2
+
+
 def test_a_follower_that_does_not_look_costs_a_bounded_memory():
     """The oldest rows heard go first, and are counted as missed."""
-    from types import SimpleNamespace
-
     ctx = SimpleNamespace(settings=SimpleNamespace(redis_url=None), key=b"k" * 32)
     found = Neighbours(ctx)
     for number in range(KEPT + 88):
