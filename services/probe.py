@@ -73,7 +73,7 @@ def connection_to(url: str, timeout_s: float) -> http.client.HTTPConnection:
 def _json(text: bytes) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -129,7 +129,7 @@ def _lmstudio(url: str) -> Found | None:
 
 
 def _vllm(url: str) -> Found | None:
-    if "vllm" not in _owners(url):
+    if "vllm" not in _models(url, "owned_by"):
         return None
     version = _field(ask(url, "/version"), "version")
     return Found("vllm", version if isinstance(version, str) else None, {})
@@ -145,10 +145,6 @@ def _mlx_lm(url: str) -> Found | None:
     answer = ask(url, "/health")
     python_server = answer is not None and answer.server.startswith("BaseHTTP/")
     return Found("mlx_lm", None, {}) if python_server and _field(answer, "status") == "ok" else None
-
-
-def _owners(url: str) -> list[Any]:
-    return _models(url, "owned_by")
 
 
 def _models(url: str, field: str) -> list[Any]:
@@ -170,7 +166,6 @@ BY_KIND: dict[str, Callable[[str], Found | None]] = {
     "ds4": _ds4,
     "mlx_lm": _mlx_lm,
 }
-QUESTIONS = tuple(BY_KIND.values())
 
 
 def probe_blocking(url: str, kind: str = "auto", hint: str | None = None) -> Found | None:
@@ -187,8 +182,9 @@ def probe_blocking(url: str, kind: str = "auto", hint: str | None = None) -> Fou
     if first.status == 0 or known is not None:
         found = BY_KIND[known](url) if known in BY_KIND and first.status else None
         return found or Found(known, None, {"busy": True} if first.status == 0 else {})
-    order = sorted(QUESTIONS, key=lambda question: hint is None or BY_KIND.get(hint) is not question)
-    return next((found for question in (*order, _openai) if (found := question(url))), Found(None, None, {}))
+    order = sorted(BY_KIND, key=lambda name: name != hint)
+    questions = (*(BY_KIND[name] for name in order), _openai)
+    return next((found for question in questions if (found := question(url))), Found(None, None, {}))
 
 
 def _named(url: str) -> str | None:

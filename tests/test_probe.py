@@ -68,6 +68,11 @@ def test_nobody_there_is_none(nobody: str):
     assert probe_blocking(nobody, "ollama") is None
 
 
+def test_json_nested_beyond_reading_is_no_json():
+    """The watcher goes on, whatever a server answers."""
+    assert probe._json(b"[" * 200_000) is None
+
+
 def test_a_silent_server_is_busy_not_gone(silent: str, monkeypatch: pytest.MonkeyPatch):
     """A single-threaded server in mid-generation accepts and says nothing; that is not down."""
     monkeypatch.setattr(probe.ask, "__defaults__", (0.2,))

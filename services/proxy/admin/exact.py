@@ -51,7 +51,9 @@ def _exact(ctx: Parts, request_id: str) -> dict[str, Any]:
     old = ctx.explanations.made(new.parent)
     if old is None:
         raise Inexact(410, "The request it is compared with is no longer in this process's memory.")
-    backend = next(backend for backend in ctx.backends if backend.name == new.backend)
+    backend = next((backend for backend in ctx.backends if backend.name == new.backend), None)
+    if backend is None:  # a stand-in that has made way for a real server
+        raise Inexact(410, "The model server that answered the request is no longer in use here.")
 
     def ask(path: str, body: bytes) -> Any:
         return _post(backend, path, body)
@@ -80,5 +82,5 @@ def _post(backend: Backend, path: str, body: bytes) -> Any:
         raise Inexact(502, f"The backend refused to render or tokenise the prompt (HTTP {response.status}).")
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Inexact(502, "The backend answered with something that is no JSON.") from None

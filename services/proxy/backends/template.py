@@ -90,7 +90,7 @@ def _post(url: str, path: str, value: Any) -> Any:
         response = connection.getresponse()
         text = response.read(ANSWER_MAX)
         return json.loads(text) if response.status == http.HTTPStatus.OK else None
-    except (OSError, http.client.HTTPException, ValueError):
+    except (OSError, http.client.HTTPException, ValueError, RecursionError):
         return None
     finally:
         connection.close()

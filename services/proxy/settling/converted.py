@@ -56,17 +56,18 @@ def _is_item(part: Any) -> bool:
 def _message(message: Turn) -> Iterable[Turn]:
     """A turn, and a turn of its own for each tool result in it."""
     content = message.get("content")
-    if not isinstance(content, list) or not any(b.get("type") in _BLOCKS for b in content):
+    blocks = [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
+    if not any(b.get("type") in _BLOCKS for b in blocks):
         return [message]
-    shown = [_part(b) for b in content if b.get("type") in ("text", "image")]
-    calls = [_call(b) for b in content if b.get("type") == "tool_use"]
-    thought = "".join(b.get("thinking", "") for b in content if b.get("type") == "thinking")
+    shown = [_part(b) for b in blocks if b.get("type") in ("text", "image")]
+    calls = [_call(b) for b in blocks if b.get("type") == "tool_use"]
+    thought = "".join(b.get("thinking", "") for b in blocks if b.get("type") == "thinking")
     turns: list[Turn] = []
     if shown or calls or thought:
         made = {"role": message.get("role"), "content": shown or ""}
         made |= {"tool_calls": calls} if calls else {}
         turns.append(made | ({"reasoning_content": thought} if thought else {}))
-    for block in content:
+    for block in blocks:
         if block.get("type") == "tool_result":
             told = {"tool_call_id": block.get("tool_use_id", ""), "content": _joined(block.get("content"))}
             turns.append({"role": "tool", **told})

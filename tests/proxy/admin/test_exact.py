@@ -1,10 +1,14 @@
 """The exact token: both prompts rendered and tokenised by the backend itself, on request and never else."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from services.proxy.admin.exact import _exact
+from services.proxy.settling.exact import Inexact
+from services.proxy.settling.explain import Made
 from tests.support.backend.script import Received, Reply, as_json, body
 from tests.support.http import Answer
 from tests.support.story import CHAT, MESSAGES, OLLAMA, RESPONSES, NewStory, Story, Told
@@ -202,6 +206,15 @@ def test_what_cannot_be_told_is_said_clearly(stories: NewStory) -> None:
         answer = exactly(where, told)
         assert answer.status == status, answer.body
         assert words in json.loads(answer.body)["error"]["message"]
+
+
+def test_a_server_that_was_left_meanwhile_is_not_asked() -> None:
+    """A stand-in makes way for a real server; what it answered cannot be rendered by that one."""
+    made = Made("parent", "stand-in", "openai_chat", "m", "m", b"", {})
+    ctx: Any = SimpleNamespace(explanations=SimpleNamespace(made=lambda _: made), backends=[])
+    with pytest.raises(Inexact, match="no longer in use") as caught:
+        _exact(ctx, "id")
+    assert caught.value.status == 410
 
 
 def test_another_origin_may_not_ask(stories: NewStory) -> None:

@@ -30,6 +30,14 @@ def test_a_turn_of_blocks_becomes_text_calls_and_thoughts():
     assert made["tool_calls"][0]["function"] == {"name": "read", "arguments": '{"b":1,"a":"é"}'}
 
 
+def test_content_that_is_no_block_is_passed_over():
+    """A client may send anything; the server that got it has judged it already."""
+    turn = {"role": "assistant", "content": ["odd", {"type": "tool_use", "name": "read", "input": {}}]}
+    (made,) = chat_of([], [turn], [])["messages"]
+    assert made["tool_calls"][0]["function"]["name"] == "read"
+    assert chat_of([], [{"role": "user", "content": ["odd"]}], [])["messages"][0]["content"] == ["odd"]
+
+
 def test_results_are_turns_of_their_own_behind_the_text_beside_them():
     result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "file"}]}
     turn = {"role": "user", "content": [result, {"type": "text", "text": "and?"}]}
