@@ -1,10 +1,13 @@
 """Block digests: enough to find an offset to within a block from either end, nothing to guess text from."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.proxy.placing.marks import MOST_BLOCKS, Marker, Marking, block_length
+from services.proxy.placing.marks import MOST_BLOCKS, Marker, Marking, _cost, block_length
 from services.proxy.placing.pieces import Piece, same, seen, span
 from services.proxy.placing.spans import divergence
 from services.proxy.prompt import Chunk, Section
@@ -85,3 +88,24 @@ def test_the_memory_of_marks_is_bounded():
         chunk = Chunk("message", 0, "user", bytes([i]) * 20, 5, 0, 0, b"x" * 1000)
         marking.marks([chunk], lambda c: [Section("", "text", c.raw)])
     assert marking._bytes <= 2000
+
+
+def test_threads_that_mark_at_once_disturb_neither_each_other_nor_the_bound():
+    """A large prompt is marked in a thread while the event loop marks small ones."""
+    marking = Marking(KEY, 2000)
+    chunks = [Chunk("message", i, "user", bytes([i]) * 20, 5, 0, 0, b"x" * 100) for i in range(8)]
+
+    def mark() -> None:
+        for _ in range(2000):
+            marks = marking.marks(chunks, lambda c: [Section("", "text", c.raw)])
+            assert len(marks.sections) == 8
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(mark) for _ in range(4)]:
+                done.result()
+    finally:
+        sys.setswitchinterval(interval)
+    assert marking._bytes == sum(map(_cost, marking._held.values())) <= 2000
