@@ -210,13 +210,13 @@ def explain(
 
 
 def _shown(name: str, value: Any) -> Any:
-    if value is None or name not in SECRET | ADDRESSES:
-        return (
-            [msgspec.to_builtins(b) | {"url": _masked(b.url)} for b in value]
-            if name == "backend"
-            else msgspec.to_builtins(value)
-        )
-    return "***" if name in SECRET else _masked(value)
+    if name == "backend":
+        return [msgspec.to_builtins(b) | {"url": _masked(b.url)} for b in value]
+    if value is not None and name in SECRET:
+        return "***"
+    if value is not None and name in ADDRESSES:
+        return _masked(value)
+    return msgspec.to_builtins(value)
 
 
 def _masked(url: str) -> str:
@@ -339,6 +339,11 @@ def _check_backends(settings: Settings) -> None:
             raise SettingsError(f"{label}: {_masked(url)!r} must be http:// or https:// and a host.")
         if url is not None and _is_own(settings, url):
             raise SettingsError(f"{label}: {_masked(url)!r} is where the proxy itself listens.")
+    for backend in settings.backend:
+        if backend.port is not None and not 0 < backend.port <= 65535:
+            raise SettingsError(
+                f"[[backend]] {backend.name}: port must be from 1 to 65535, not {backend.port}."
+            )
     for what in ("name", "port"):
         used = [getattr(b, what) for b in settings.backend if getattr(b, what) is not None]
         if len(used) != len(set(used)):

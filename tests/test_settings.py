@@ -128,6 +128,8 @@ def test_secrets_are_masked():
         '[[backend]]\nname="a"\nurl="http://a:1"\nport=9\n[[backend]]\nname="b"\nurl="http://b:1"\nport=9',
         '[[backend]]\nname="a"\nurl="nohost"',
         '[[backend]]\nname="a"\nurl="http://a:1"\nprot=1',
+        '[[backend]]\nname="a"\nurl="http://a:1"\nport=0',
+        '[[backend]]\nname="a"\nurl="http://a:1"\nport=65536',
         "backend = 3",
         "port = ",
     ],
