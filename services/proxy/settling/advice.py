@@ -52,7 +52,7 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         "workspace_snapshot",
-        ("Take the git and work-tree snapshot once per session, or move it into the newest user message."),
+        "Take the git and work-tree snapshot once per session, or move it into the newest user message.",
     ),
     Advice(
         "dynamic_block",
@@ -91,7 +91,7 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         "tool_args_reserialised",
-        ("Have the client replay tool-call arguments as the exact string it received, without parsing them."),
+        "Have the client replay tool-call arguments as the exact string it received, without parsing them.",
     ),
     Advice(
         "template_param_changed",
@@ -122,7 +122,7 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         "tool_result_pruned",
-        ("Prune tool results only when the context is nearly full: each pruning costs everything behind it."),
+        "Prune tool results only when the context is nearly full: each pruning costs everything behind it.",
     ),
     Advice(
         "history_rewrite",
@@ -142,7 +142,7 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         "evicted_by",
-        ("Start Ollama with OLLAMA_NUM_PARALLEL=2 or more, so that side requests do not take the only slot."),
+        "Start Ollama with OLLAMA_NUM_PARALLEL=2 or more, so that side requests do not take the only slot.",
         kind="ollama",
     ),
     Advice(
@@ -191,7 +191,7 @@ ADVICE: tuple[Advice, ...] = (
     ),
     Advice(
         "model_unloaded",
-        ("Set OLLAMA_KEEP_ALIVE=-1, or a longer keep_alive in the request, so that the model stays loaded."),
+        "Set OLLAMA_KEEP_ALIVE=-1, or a longer keep_alive in the request, so that the model stays loaded.",
     ),
     Advice(
         "context_truncated",
@@ -207,8 +207,8 @@ ADVICE: tuple[Advice, ...] = (
     Advice(
         "template_history_rewrite_suspected",
         (
-            "Keep earlier thinking in the prompt: preserve_thinking in chat_template_kwargs, or llama- "
-            "server's --reasoning-preserve."
+            "Keep earlier thinking in the prompt: preserve_thinking in chat_template_kwargs, or "
+            "llama-server's --reasoning-preserve."
         ),
     ),
     Advice(
