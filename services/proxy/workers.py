@@ -104,6 +104,8 @@ class _Supervisor:
         self._reload = False
         os.read(self._wake, 1024)
         for index, old in enumerate(self._children):
+            if self._stopping:
+                return
             new = self._start()
             if not new.wait_ready():
                 new.reap(0)

@@ -217,13 +217,13 @@ class Passage:
     async def _cancelled(self) -> None:
         """The client left, or the proxy stops: the backend is freed in either case."""
         flow, why = self.flow, self._underway.ending
+        await self._free()
         if why is None:
             flow.status = "proxy_stopped"
             raise asyncio.CancelledError
         task = asyncio.current_task()
         assert task is not None
         task.uncancel()
-        await self._free()
         self._relay.close()
         said_all = flow.outcome is not None and flow.outcome.terminal
         flow.status = "completed" if said_all and why == "client_cancelled" else why
