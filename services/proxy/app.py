@@ -8,7 +8,6 @@ import contextlib
 import re
 import time
 from collections.abc import AsyncIterator
-from typing import Any
 
 from litestar import Litestar
 
@@ -119,27 +118,3 @@ async def open_app(settings: Settings) -> AsyncIterator[tuple[Gate, Context]]:
             yield Gate(ctx, admin), ctx
     finally:
         await close_context(ctx, STOP_S)
-
-
-def create_app(settings: Settings) -> Any:
-    """The application for any ASGI server that runs the lifespan protocol."""
-    stack = contextlib.AsyncExitStack()
-    gate: Gate | None = None
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        nonlocal gate
-        if scope["type"] != "lifespan":
-            assert gate is not None
-            await gate(scope, receive, send)
-            return
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                gate, _ = await stack.enter_async_context(open_app(settings))
-                await send({"type": "lifespan.startup.complete"})
-            else:
-                await stack.aclose()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
-
-    return app

@@ -42,9 +42,8 @@ DEFAULT_BACKEND = "http://127.0.0.1:11434"
 
 
 class Destination(msgspec.Struct, kw_only=True):
-    """A backend, the connections to it, and how it is written to. `port` is the one that serves it."""
+    """A backend, the connections to it, and how it is written to."""
 
-    port: int
     backend: Backend
     upstream: Upstream
     watcher: BackendWatcher
@@ -160,7 +159,6 @@ def open_destination(row: BackendSetting) -> Destination:
     given = row.kind != "auto"
     backend = Backend(name=row.name, url=row.url, kind=row.kind if given else None, kind_given=given)
     return Destination(
-        port=row.port or 0,
         backend=backend,
         upstream=make_upstream(row.url),
         watcher=BackendWatcher(backend, row.kind),

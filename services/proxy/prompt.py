@@ -65,11 +65,6 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
             return self
         return msgspec.structs.replace(self, part=msgspec.Raw(self.raw))
 
-    @property
-    def path(self) -> str:
-        """The chunk's own path; that of a message is finished by the dialect's list name (`Prompt.path`)."""
-        return self.kind if self.index < 0 else f"messages[{self.index}]"
-
 
 class Hints(msgspec.Struct, kw_only=True):
     """What the body says about who sends it; ids are as received and must pass `identity.clean`."""

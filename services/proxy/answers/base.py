@@ -1,11 +1,10 @@
-"""What the response cache keeps and is asked, and the protocol behind which it is kept. Pure data.
+"""What the response cache keeps, is asked and answers. Pure data.
 
 An answer stands under a key that covers everything which can change it (`key.py`). It is text, the one thing
 besides body storage that leaves the proxy's memory, and only because the user switched the cache on.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
@@ -125,40 +124,3 @@ class Looked(msgspec.Struct, kw_only=True, gc=False):
 
     stored: Stored | None = None
     turn: int | None = None
-
-
-class Store(Protocol):
-    """The shared store. `get`, `put` and `touch` keep their time budget and never raise."""
-
-    async def get(self, key: str, *, counted: bool = True, missed: bool = False) -> Looked:
-        """The live answer under a key, if any; where `counted`, a hit or a miss in the statistics.
-
-        `missed`: the same request counted as a miss just now, under another key; found, it is a hit instead.
-        """
-
-    async def put(
-        self, key: str, stored: Stored, ttl_s: float, terms: Sequence[bytes], turn: int | None
-    ) -> bool:
-        """Keep an answer, in place of an earlier one; whether it was kept. `terms` as of `terms.terms_of`.
-
-        Refused where anything was invalidated since the look whose `turn` this is: the answer may be older.
-        """
-
-    async def touch(self, key: str, ttl_s: float) -> bool:
-        """Let a live entry stand for another `ttl_s`, counted as no hit; whether there was one."""
-
-    async def stats(self) -> Stats:
-        """Raises `AwayError`."""
-
-    async def list(self, cursor: str | None = None, limit: int = 100) -> Page:
-        """Entries, newest first. Raises `AwayError`, and `ValueError` for a cursor that is none."""
-
-    async def invalidate(self, selector: Selector, *, dry_run: bool) -> Dropped:
-        """Drop what is selected: none of it is served from the first moment on, all of it is counted.
-
-        A namespace alone also begins that namespace's next version. Raises `AwayError`, and `ValueError` for
-        a selector that selects nothing in particular.
-        """
-
-    def on_drop(self, told: Callable[[Sequence[str]], None]) -> None:
-        """Have `told` called with the keys that `invalidate` dropped, for what is kept beside the answers."""

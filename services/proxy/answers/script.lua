@@ -145,18 +145,6 @@ if op == 'put' then
   return 1 + reap(32, tonumber(ARGV[7]))[1]
 end
 
--- touch key ttl_ms
-if op == 'touch' then
-  local id = live(ARGV[2])
-  if not id then return 0 end
-  local ends = whole(now + tonumber(ARGV[3]))
-  if call('PEXPIREAT', base .. 'v:' .. id, ends) == 0 then return 0 end
-  call('HSET', base .. 'm:' .. id, 'e', ends, 'u', now)
-  call('ZADD', base .. 'ends', ends, id)
-  call('ZADD', base .. 'used', now, id)
-  return 1
-end
-
 -- stats
 if op == 'stats' then
   return {call('ZCARD', base .. 'age'), call('HGETALL', stats)}

@@ -49,7 +49,10 @@ class RedisStore:
         return self._line.link is None
 
     async def get(self, key: str, *, counted: bool = True, missed: bool = False) -> Looked:
-        """The live answer under a key, if any."""
+        """The live answer under a key, if any; where `counted`, a hit or a miss in the statistics.
+
+        `missed`: the same request counted as a miss just now, under another key; found, it is a hit instead.
+        """
         counting = 2 if counted and missed else int(counted)
         reply = await self._ask(BUDGET_S, True, b"get", bytes.fromhex(key), counting)
         if reply is None:
@@ -60,7 +63,11 @@ class RedisStore:
     async def put(
         self, key: str, stored: Stored, ttl_s: float, words: Sequence[bytes], turn: int | None
     ) -> bool:
-        """Keep an answer; whether it was kept. What takes over an eighth of the cap is not."""
+        """Keep an answer, in place of an earlier one; whether it was kept. `words` as of `terms.terms_of`.
+
+        Refused where anything was invalidated since the look whose `turn` this is, as the answer may be
+        older; and where it takes over an eighth of the cap.
+        """
         if turn is None or self.away:
             return False
         about = _about(stored.about)
@@ -78,10 +85,6 @@ class RedisStore:
             await self._reap()
         return bool(kept)
 
-    async def touch(self, key: str, ttl_s: float) -> bool:
-        """Let a live entry stand for another `ttl_s`; whether there was one."""
-        return bool(await self._ask(BUDGET_S, True, b"touch", bytes.fromhex(key), round(ttl_s * 1e3)))
-
     async def stats(self) -> Stats:
         """The cache as it stands. Raises `AwayError`."""
         entries, pairs = await self._must(b"stats")
@@ -96,7 +99,11 @@ class RedisStore:
         return Page(items=[_entry(*row) for row in found], next=more.decode() if more else None)
 
     async def invalidate(self, selector: Selector, *, dry_run: bool) -> Dropped:
-        """Drop what is selected. Raises `AwayError`, and `ValueError` for a selector that selects nothing."""
+        """Drop what is selected: none of it is served from the first moment on, all of it is counted.
+
+        A namespace alone also begins that namespace's next version. Raises `AwayError`, and `ValueError` for
+        a selector that selects nothing in particular.
+        """
         arguments = selection.arguments(self._secret, selector)
         await self._reap()  # else what was dropped or has ended would be counted
         count = await self._must(b"drop", int(dry_run), *arguments)
@@ -105,13 +112,8 @@ class RedisStore:
         return Dropped(count=count, dry_run=dry_run)
 
     def on_drop(self, told: Callable[[Sequence[str]], None]) -> None:
-        """Have `told` called with the keys that were dropped."""
+        """Have `told` called with the keys that were dropped, for what is kept beside the answers."""
         self._told.append(told)
-
-    async def sweep(self) -> None:
-        """Housekeeping: let go of what has ended. Does nothing while Redis is away."""
-        if not self.away:
-            await self._reap()
 
     async def _reap(self) -> None:
         """Let go of what is dropped, has ended, or is too much, in steps between which others are served."""

@@ -24,13 +24,13 @@ async def leave_stand_in(ctx: Context) -> None:
                 continue
             found = await asyncio.to_thread(find_local_backend)
             if found is not None:
-                ctx.destinations[port] = _open(port, *found)
+                ctx.destinations[port] = _open(*found)
                 ctx.spawn(ctx.destinations[port].watcher.run())
                 ctx.spawn(_retire(ctx, old))
 
 
-def _open(port: int, url: str, found: Found) -> Destination:
-    destination = open_destination(BackendSetting(name=backend_name(url), url=url, port=port))
+def _open(url: str, found: Found) -> Destination:
+    destination = open_destination(BackendSetting(name=backend_name(url), url=url))
     backend = destination.backend
     backend.kind, backend.version, backend.facts, backend.status = *found, "up"
     return destination

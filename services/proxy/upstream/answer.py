@@ -54,7 +54,6 @@ class Answer:
         "complete",
         "headed",
         "headers",
-        "http_version",
         "status",
     )
 
@@ -77,7 +76,6 @@ class Answer:
         self.headed = False
         self.complete = False
         self.status = 0
-        self.http_version = "1.1"
         self.headers: Headers = []
 
     @property
@@ -135,12 +133,8 @@ class Answer:
                 self._link.resume()
         return data
 
-    async def close(self) -> None:
-        """Close the connection unless the body is complete, when it has already been given back."""
-        self.stop()
-
     def stop(self) -> None:
-        """Close the connection now unless the body is complete."""
+        """Close the connection now unless the body is complete, when it has already been given back."""
         if self._link is not None:
             self.fail(UpstreamError("reset", "closed by the proxy"))
 
@@ -204,7 +198,6 @@ class Answer:
             return
         self.status = self._parser.get_status_code()
         if self.status >= 200:
-            self.http_version = self._parser.get_http_version()
             self.headed = True
             if self._bodiless:
                 self._surplus = not self._parser.should_keep_alive() and not self._until_close()

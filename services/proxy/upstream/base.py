@@ -32,7 +32,6 @@ class Response(Protocol):
 
     status: int
     headers: Headers
-    http_version: str
 
     async def pour(self, take: Taker) -> None:
         """Hand over body bytes as soon as they arrive, unframed and undecoded, until the body's end.
@@ -51,9 +50,6 @@ class Response(Protocol):
     @property
     def complete(self) -> bool:
         """Whether the whole body has arrived."""
-
-    async def close(self) -> None:
-        """Give the connection back when the body is complete, else close it at once. Idempotent."""
 
 
 class Upstream(Protocol):

@@ -53,7 +53,6 @@ class Caller:
         """A request up to its answer's end."""
         response = await self.open(body, **more)
         data = b"".join([chunk async for chunk in arriving(response)])
-        await response.close()
         return response, data
 
 
