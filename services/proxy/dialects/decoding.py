@@ -43,9 +43,9 @@ class Decoding:
     def _step(self, data: bytes) -> bytes:
         plain = b""
         if self._inflate is None:
-            data = self._start + data
-            self._start = data
+            data, self._start = self._start + data, b""
             if len(data) < 2:
+                self._start = data
                 return b""
             self._inflate = zlib.decompressobj(self._window(data))
         while data:

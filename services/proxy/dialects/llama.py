@@ -6,7 +6,7 @@ from msgspec import Raw
 from services.proxy.chunking.cut import NONE
 from services.proxy.dialects.base import Family
 from services.proxy.dialects.lenient import decode_answer
-from services.proxy.dialects.openai_answer import OpenAIReader, progress_of
+from services.proxy.dialects.openai_answer import OpenAIReader
 from services.proxy.dialects.prompted import PromptDialect
 from services.proxy.dialects.tap import AnswerTap
 from services.proxy.dialects.usage_fields import counters
@@ -63,9 +63,7 @@ class LlamaReader(OpenAIReader):
     def _finish(self, piece: _Piece) -> None:
         outcome = self.outcome
         if piece.prompt_progress:
-            told = counters("prompt_progress", piece.prompt_progress)
-            outcome.reported |= told
-            outcome.progress = progress_of(told) or outcome.progress
+            self.take_progress(piece.prompt_progress)
         if piece.timings:
             outcome.reported |= counters("timings", piece.timings)
         if piece.stop:

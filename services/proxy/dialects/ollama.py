@@ -11,12 +11,10 @@ from services.proxy.dialects.envelope import Envelope, ollama_engine_of
 from services.proxy.dialects.lenient import decode_answer
 from services.proxy.dialects.listed import ListDialect
 from services.proxy.dialects.prompted import PromptDialect
-from services.proxy.dialects.reply import ReplyParts
+from services.proxy.dialects.reply import CALLS, REASONING, TEXT, ReplyParts
 from services.proxy.dialects.tap import AnswerTap
 from services.proxy.dialects.usage_fields import error_code
 from services.proxy.prompt import Prompt
-
-_REASONING, _TEXT, _CALLS = 0, 1, 16  # keys of a reply's parts, in the order in which templates print them
 
 
 def _own(parts: build.Parts, envelope: Envelope, *, empty: bool) -> build.Parts:
@@ -143,12 +141,12 @@ class OllamaReader:
         thinking = message.thinking or line.thinking
         text = message.content or line.response
         if thinking:
-            self._parts.add(_REASONING, "reasoning", thinking)
+            self._parts.add(REASONING, "reasoning", thinking)
         if text:
-            self._parts.add(_TEXT, "text", text)
+            self._parts.add(TEXT, "text", text)
         for call in message.tool_calls or ():
             if call.function is not None:
                 arguments = json_text(call.function.arguments).decode("utf-8", "replace")
-                self._parts.add(_CALLS + self._calls, "call", arguments, call.function.name or "")
+                self._parts.add(CALLS + self._calls, "call", arguments, call.function.name or "")
                 self._calls += 1
         return bool(thinking or text or message.tool_calls)

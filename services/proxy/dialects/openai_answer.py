@@ -7,10 +7,8 @@ from services.proxy.chunking.cut import NONE, is_set
 from services.proxy.dialects.base import Outcome, Reply
 from services.proxy.dialects.content import Block, json_text
 from services.proxy.dialects.lenient import decode_answer
-from services.proxy.dialects.reply import ReplyParts
+from services.proxy.dialects.reply import CALLS, REASONING, TEXT, ReplyParts
 from services.proxy.dialects.usage_fields import counters, error_code
-
-_REASONING, _TEXT, _CALLS = 0, 1, 16  # keys of a reply's parts, in the order in which templates print them
 
 
 class _FunctionDelta(msgspec.Struct, gc=False):
@@ -107,24 +105,24 @@ class OpenAIReader:
     def keep_text(self, text: str, index: int = 0) -> None:
         """Add to the text of the first choice."""
         if index == 0:
-            self._parts.add(_TEXT, "text", text)
+            self._parts.add(TEXT, "text", text)
 
     def _add(self, delta: _Delta, *, keep: bool) -> bool:
         """Whether the delta carried a token; role-only and empty ones do not."""
         parts = self._parts if keep else ReplyParts()
         spoke = False
         if reasoning := delta.reasoning_content or delta.reasoning or delta.thinking:
-            parts.add(_REASONING, "reasoning", reasoning)
+            parts.add(REASONING, "reasoning", reasoning)
             spoke = True
         if content := delta.content or delta.refusal:
             for text in [content] if isinstance(content, str) else [block.text or "" for block in content]:
-                parts.add(_TEXT, "text", text)
+                parts.add(TEXT, "text", text)
                 spoke |= bool(text)
         if delta.function_call is not None:
-            spoke |= _add_call(parts, _CALLS, delta.function_call)
+            spoke |= _add_call(parts, CALLS, delta.function_call)
         for k, call in enumerate(delta.tool_calls or ()):
             if call.function is not None:
-                spoke |= _add_call(parts, _CALLS + (k if call.index is None else call.index), call.function)
+                spoke |= _add_call(parts, CALLS + (k if call.index is None else call.index), call.function)
         return spoke
 
     def _report(self, answer: _Answer) -> None:
@@ -136,20 +134,18 @@ class OpenAIReader:
         if answer.stats:
             outcome.reported |= counters("stats", answer.stats)
         if answer.prompt_progress:
-            told = counters("prompt_progress", answer.prompt_progress)
-            outcome.reported |= told
-            outcome.progress = progress_of(told) or outcome.progress
+            self.take_progress(answer.prompt_progress)
         if is_set(answer.error):
             outcome.error = error_code(answer.error)
 
-
-def progress_of(found: dict[str, float]) -> tuple[int, int] | None:
-    """Prompt tokens done and to do, cached ones left out of both, from llama-server's ``prompt_progress``."""
-    done, total = found.get("prompt_progress.processed"), found.get("prompt_progress.total")
-    if done is None or total is None:
-        return None
-    cached = found.get("prompt_progress.cache", 0)
-    return int(done - cached), int(total - cached)
+    def take_progress(self, raw: Raw) -> None:
+        """llama-server's ``prompt_progress``: prompt tokens done and to do, cached ones left out of both."""
+        found = counters("prompt_progress", raw)
+        self.outcome.reported |= found
+        done, total = found.get("prompt_progress.processed"), found.get("prompt_progress.total")
+        if done is not None and total is not None:
+            cached = found.get("prompt_progress.cache", 0)
+            self.outcome.progress = int(done - cached), int(total - cached)
 
 
 def _add_call(parts: ReplyParts, key: int, function: _FunctionDelta) -> bool:

@@ -23,6 +23,13 @@ from services.proxy.dialects.content import (
 from services.proxy.dialects.normal import normal_of, wide_of
 from services.proxy.prompt import Chunk
 
+ROLES = frozenset({"user", "assistant", "system", "tool", "developer"})
+MANY = 16  # calls in one turn; more are not common
+# What stands before name and arguments of a call, by its place in the turn, and of one that is an item.
+CALLS = [(b"\n.tool_calls[%d].name n" % k, b"\n.tool_calls[%d].arguments j" % k) for k in range(MANY)]
+OWN_CALL = (b"\n.name n", b"\n.arguments j")
+_CALL_FORMATS = [b"%b %%d\n%%b%b %%d\n%%b" % heads for heads in CALLS]
+
 _string = msgspec.json.Decoder(str)
 
 
@@ -39,7 +46,7 @@ def quick_chunk(index: int, message: Message, raw: Raw) -> Chunk | None:
     reasoning = message.reasoning_content or message.reasoning or message.thinking
     calls = message.tool_calls
     role = message.role
-    if role not in _ROLES:
+    if role not in ROLES:
         role = role.lower()
     if isinstance(content, list):
         if reasoning or calls:
@@ -64,7 +71,7 @@ def _turn_chunk(
         data, length, broad = normal_of(content)
         out += b"\n t %d\n%b" % (len(data), data)
         size, wide = size + length, wide + broad
-    if len(calls) > _MANY:
+    if len(calls) > MANY:
         return None
     for k, call in enumerate(calls):
         function = call.function
@@ -78,13 +85,6 @@ def _turn_chunk(
         out += _CALL_FORMATS[k] % (len(first), first, len(data), data)
         size, wide = size + length + len(data), wide + broad + wide_of(data, len(data))
     return Chunk("message", index, role, sha1(out).digest(), size, wide, 0, raw)
-
-
-_ROLES = frozenset({"user", "assistant", "system", "tool", "developer"})
-_MANY = 16  # calls in one turn; more are not common
-_CALLS = [(b"\n.tool_calls[%d].name n" % k, b"\n.tool_calls[%d].arguments j" % k) for k in range(_MANY)]
-_CALL_FORMATS = [b"%b %%d\n%%b%b %%d\n%%b" % heads for heads in _CALLS]
-_OWN_CALL = (b"\n.name n", b"\n.arguments j")
 
 
 class _Turn:
@@ -116,7 +116,7 @@ class _Turn:
 def call_chunk(index: int, call: Function, raw: Raw) -> Chunk | None:
     """The chunk of a call that is an item of its own."""
     turn = _Turn("assistant")
-    return turn.chunk(index, raw) if _call(turn, _OWN_CALL, call) else None
+    return turn.chunk(index, raw) if _call(turn, OWN_CALL, call) else None
 
 
 def _call(turn: _Turn, heads: tuple[bytes, bytes], call: Function) -> bool:
@@ -152,10 +152,10 @@ def _blocks(turn: _Turn, blocks: list[Block]) -> bool:
             text = block.text
         elif kind == "tool_use":
             data = bytes(block.input)
-            if not block.name or data[:1] != b"{" or calls == _MANY:
+            if not block.name or data[:1] != b"{" or calls == MANY:
                 return False
-            turn.add(_CALLS[calls][0], block.name)
-            turn.add_json(_CALLS[calls][1], data)
+            turn.add(CALLS[calls][0], block.name)
+            turn.add_json(CALLS[calls][1], data)
             calls += 1
             continue
         elif kind == "tool_result" and block.content.__class__ is str:

@@ -14,6 +14,10 @@ MAX_REPLY = 1 << 20  # characters; the longest answers of local models are a ten
 
 PartKind = Literal["text", "reasoning", "call"]
 
+# Keys of the parts of an answer that comes without numbers of its own, in the order in which templates print
+# them; the second call is `CALLS` + 1, and so on.
+REASONING, TEXT, CALLS = 0, 1, 16
+
 
 class Part(msgspec.Struct, gc=False):
     """One block of an answer: a text, a reasoning, or a call with its name and arguments."""

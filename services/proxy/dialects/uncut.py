@@ -14,6 +14,7 @@ from services.proxy.chunking import cut
 from services.proxy.chunking.cut import Spelling
 from services.proxy.dialects.content import NOT_CONTENT, TEXT_TYPES, Call, Function
 from services.proxy.dialects.normal import BROKEN, Digest, canonical, normal_of, wide_of
+from services.proxy.dialects.quick import CALLS, MANY, OWN_CALL, ROLES
 from services.proxy.prompt import Chunk
 
 
@@ -51,6 +52,7 @@ class UncutMessage(msgspec.Struct, gc=False):
 
 _blocks = msgspec.json.Decoder(list[UncutBlock])
 _string = msgspec.json.Decoder(str)
+_TEXT_OR_NULL = (b'"', b"n")
 
 
 def uncut_chunk(index: int, message: UncutMessage, raw: Raw, spelled: Spelling) -> Chunk | None:
@@ -58,7 +60,7 @@ def uncut_chunk(index: int, message: UncutMessage, raw: Raw, spelled: Spelling) 
     if not _is_common(message):
         return None
     role = message.role
-    if role not in _ROLES:
+    if role not in ROLES:
         role = role.lower()
     content = message.content
     kind = cut.first_byte(content)
@@ -149,7 +151,7 @@ def uncut_call(index: int, call: Function, raw: Raw, spelled: Spelling) -> Chunk
     turn = _Pieces("assistant", spelled)
     try:
         return (
-            turn.chunk(index, raw) if turn.call(_OWN_CALL, call.name, call.arguments or call.input) else None
+            turn.chunk(index, raw) if turn.call(OWN_CALL, call.name, call.arguments or call.input) else None
         )
     except BROKEN:
         return None
@@ -159,7 +161,7 @@ def _turn(index: int, role: str, message: UncutMessage, raw: Raw, spelled: Spell
     """The chunk of a turn whose content is a text, or nothing, beside reasoning or calls."""
     turn = _Pieces(role, spelled)
     calls: Sequence[Call] = message.tool_calls or ()
-    if len(calls) > _MANY:
+    if len(calls) > MANY:
         return None
     try:
         if (message.reasoning_content or message.reasoning or message.thinking) and not _reasoning(
@@ -168,7 +170,7 @@ def _turn(index: int, role: str, message: UncutMessage, raw: Raw, spelled: Spell
             return None
         if message.content:
             turn.text(b"\n t", message.content)
-        for heads, call in zip(_CALLS, calls, strict=False):
+        for heads, call in zip(CALLS, calls, strict=False):
             if call.function is None or not turn.call(
                 heads, call.function.name, call.function.arguments or call.function.input
             ):
@@ -185,13 +187,6 @@ def _reasoning(turn: "_Pieces", message: UncutMessage) -> bool:
         return False
     _ = any(turn.text(b"\n.reasoning r", thought) for thought in thoughts)
     return True
-
-
-_ROLES = frozenset({"user", "assistant", "system", "tool", "developer"})
-_TEXT_OR_NULL = (b'"', b"n")
-_MANY = 16  # calls in one turn; more are not common
-_CALLS = [(b"\n.tool_calls[%d].name n" % k, b"\n.tool_calls[%d].arguments j" % k) for k in range(_MANY)]
-_OWN_CALL = (b"\n.name n", b"\n.arguments j")
 
 
 class _Pieces:
@@ -248,9 +243,9 @@ class _Pieces:
         calls = 0
         for k, block in enumerate(blocks):
             if block.type == "tool_use":
-                if block.text or block.thinking or block.content or calls == _MANY:
+                if block.text or block.thinking or block.content or calls == MANY:
                     return False
-                if not self.call(_CALLS[calls], block.name, block.input):
+                if not self.call(CALLS[calls], block.name, block.input):
                     return False
                 calls += 1
             elif not self._block(b"\n.content[%d] t" % k if several else b"\n t", block):
