@@ -4,7 +4,6 @@ Nothing here waits for a hung dependency: queue figures are as of the outbox's l
 asked with a short limit.
 """
 
-import datetime as dt
 from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
@@ -17,6 +16,7 @@ from services.proxy.admin.history import History
 from services.proxy.admin.hoard import Hoard
 from services.proxy.admin.metrics import CONTENT_TYPE, Family, outbox_families, state_families
 from services.proxy.admin.parts import Parts
+from services.proxy.admin.recent import iso
 from services.proxy.backends.backend import Backend
 from services.settings import backend_name
 
@@ -67,7 +67,7 @@ async def status_of(ctx: Parts, history: History) -> dict[str, Any]:
         "state": state,
         "worker": {
             "alive": bool(beats),
-            "last_seen": _iso(seen),
+            "last_seen": None if seen is None else iso(round(seen * 1e3)),
             "workers": [{"name": b.name, "state": b.state, "stored": b.stored} for b in beats],
         },
         "database": await _database(history),
@@ -127,10 +127,3 @@ def _families(ctx: Parts) -> Iterable[Family]:
     yield from outbox_families(outbox)
     yield from counters.families(outbox["workers"], ctx.settings.alarm_hit_rate)
     yield from state_families(ctx.state.status())
-
-
-def _iso(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    stamp = dt.datetime.fromtimestamp(seconds, dt.UTC)
-    return stamp.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -4,7 +4,6 @@ Whether an engine still holds a conversation cannot be asked of most engines. It
 by how many other conversations used the model since, against its slots, and by how long it stood idle.
 """
 
-import datetime as dt
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from services.proxy.admin.errors import HistoryUnavailable
 from services.proxy.admin.filters import Cursor, Limit, refuse_unknown
 from services.proxy.admin.history import History
 from services.proxy.admin.parts import Parts
+from services.proxy.admin.recent import iso
 from services.proxy.backends.backend import Backend
 from services.proxy.causes.residency import KEEP_ALIVE_S
 from services.proxy.causes.scene import same_model, slots_of
@@ -46,8 +46,8 @@ def routes(ctx: Parts, history: History) -> Router:
     ) -> dict[str, Any]:
         refuse_unknown(request, "cursor", "limit")
         found = await ctx.state.overview(MOST)
-        items = [{**msgspec.structs.asdict(part), "first_seen": _iso(part.first_seen),
-                  "last_seen": _iso(part.last_seen)} for part in found.shared]  # fmt: skip
+        items = [{**msgspec.structs.asdict(part), "first_seen": iso(part.first_seen),
+                  "last_seen": iso(part.last_seen)} for part in found.shared]  # fmt: skip
         return _page(items, lambda item: f"{item['last_seen']}/{item['kind']}/{item['hash']}", cursor, limit)
 
     return Router("/", route_handlers=[list_lineages, list_shared], tags=["state"])
@@ -71,7 +71,7 @@ def _item(live: Live, lineages: Sequence[Live], backend: Backend | None, now: in
         "state": state,
         "evicted_by": _taker(taker, node.scope) if taker else None,
         "last_request": node.id,
-        "last_at": _iso(node.at),
+        "last_at": iso(node.at),
         "requests": live.requests,
         "estimated_tokens": node.estimate,
         "prompt_tokens": settled.prompt_tokens if settled else None,
@@ -148,8 +148,3 @@ def _page(
     rest = [item for item in items if cursor is None or key(item) < cursor]
     page = rest[:limit]
     return {"items": page, "next": key(page[-1]) if len(rest) > limit else None}
-
-
-def _iso(milliseconds: int) -> str:
-    stamp = dt.datetime.fromtimestamp(milliseconds / 1e3, dt.UTC)
-    return stamp.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -3,7 +3,7 @@
 Redis holds it for every process of the installation (`redis.py`, one server-side script a request); a
 bounded twin in this process (`local.py`) sees the same calls, so that verdicts go on when Redis does not. The
 store is dumb on purpose: it indexes and returns; which lineage a request continues is decided by pure code
-(`place.py`), so the two implementations cannot drift apart. Nothing here is prompt text.
+(`placing/lineage.py`), so the two implementations cannot drift apart. Nothing here is prompt text.
 """
 
 from collections.abc import Callable

@@ -61,7 +61,7 @@ def place(query: Query, me: bytes, max_bytes: int, cursor: int = 0, known: str =
     if node is None:
         return [*arguments, b""]
     slot = query.scope, query.group
-    parts = _parts(node)
+    parts = limits.shared(node)
     indices = limits.indices(query, node)
     arguments += [
         _encode(node), _name(*slot, node.request), node.agent or "unknown", limits.parts(max_bytes),
@@ -151,16 +151,6 @@ def _shared(raw: Sequence[bytes]) -> Shared:
         last_seen=int(fields["last"]), count=int(fields["count"]),
         agents={name[2:]: int(count) for name, count in fields.items() if name.startswith("a:")},
     )  # fmt: skip
-
-
-def _parts(node: Node) -> list[tuple[str, str]]:
-    """The shared parts a request shows; a system prompt without tools is one of its own kind."""
-    parts = [("system", node.system)] if node.system else []
-    if node.tools:
-        parts.append(("tools", node.tools))
-    elif node.system:
-        parts.append(("bare", node.system))
-    return parts
 
 
 @lru_cache(maxsize=1024)  # most names are those of the conversation's last request

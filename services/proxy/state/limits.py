@@ -43,6 +43,16 @@ def chains(max_bytes: int) -> int:
     return max(4, int(max_bytes * EXACT_SHARE) // EXACT_COST)
 
 
+def shared(node: Node) -> list[tuple[str, str]]:
+    """The shared parts that a request shows; a system prompt without tools is one of its own kind."""
+    found = [("system", node.system)] if node.system else []
+    if node.tools:
+        found.append(("tools", node.tools))
+    elif node.system:
+        found.append(("bare", node.system))
+    return found
+
+
 def indices(query: Query, node: Node) -> list[tuple[tuple[str, ...], int]]:
     """The lists that name a node, each with its length."""
     slot = (query.scope, query.group)

@@ -153,14 +153,8 @@ class LocalState:
 
         Without tools, `tools` says whether this system prompt had been seen without tools.
         """
-        system = tools = False
-        if node.system:
-            system = self._see_part(query, node, "system", node.system)
-        if node.tools:
-            tools = self._see_part(query, node, "tools", node.tools)
-        elif node.system:
-            tools = self._see_part(query, node, "bare", node.system)
-        return system, tools
+        seen = {kind: self._see_part(query, node, kind, digest) for kind, digest in limits.shared(node)}
+        return seen.get("system", False), seen.get("tools", False) or seen.get("bare", False)
 
     def _see_part(self, query: Query, node: Node, kind: str, digest: str) -> bool:
         place = (query.group, kind, digest)
