@@ -6,12 +6,14 @@ own requests are known by the session they name, so that it waits for everybody 
 
 import http.client
 import secrets
+import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Any, NamedTuple
+from contextlib import suppress
+from typing import IO, NamedTuple
 
 import click
 import msgspec
@@ -117,6 +119,10 @@ class Others:
                 raise self._error
         return time.monotonic() - began
 
+    def end(self) -> None:
+        """Let nobody wait any longer."""
+        self._tell(0, Unreachable("Given up."))
+
     @property
     def none(self) -> bool:
         """Whether there are none now."""
@@ -154,8 +160,10 @@ def run(
         try:
             for _ in pool.map(sender.send, wanted):
                 pass
-        except BaseException:
+        except BaseException:  # Ctrl-C too: the pool would wait for what is under way, minutes long
             pool.shutdown(wait=False, cancel_futures=True)
+            others.end()
+            sender.give_up()
             raise
     sender.tally.seconds = round(time.monotonic() - began, 3)
     sender.tally.waited_s = round(sender.tally.waited_s, 3)
@@ -179,6 +187,7 @@ class _Sender:
         ]
         self._others, self._told = others, told
         self._lock = threading.Lock()
+        self._open: set[http.client.HTTPConnection] = set()
         self.tally = Tally()
 
     def send(self, wanted: Wanted) -> None:
@@ -190,6 +199,13 @@ class _Sender:
         with self._lock:
             self._count(status, verdict, error, waited)
         self._told("")
+
+    def give_up(self) -> None:
+        """Break off what is under way, which frees the backend."""
+        for connection in self._open.copy():
+            if connection.sock is not None:
+                with suppress(OSError):
+                    connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _count(self, status: int, verdict: str, error: str, waited: float) -> None:
         tally = self.tally
@@ -208,6 +224,7 @@ class _Sender:
 
     def _exchange(self, wanted: Wanted) -> tuple[int, str, str]:
         connection = client.connect(self._settings, ANSWER_S)
+        self._open.add(connection)
         try:
             connection.putrequest("POST", wanted.path)
             connection.putheader("Content-Length", str(len(wanted.body)))
@@ -219,10 +236,7 @@ class _Sender:
         except (OSError, http.client.HTTPException, ValueError) as error:
             return 0, "", type(error).__name__
         else:
-            return response.status, _header(response, "Cache"), ""
+            return response.status, str(response.getheader(NAMED + "Cache") or ""), ""
         finally:
+            self._open.discard(connection)
             connection.close()
-
-
-def _header(response: Any, name: str) -> str:
-    return str(response.getheader(NAMED + name) or "")

@@ -7,7 +7,7 @@ PostgreSQL a delete blocks no reader at all.
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import Engine, delete, func, select
+from sqlalchemy import Engine, Table, delete, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from services.history.bodies import bodies
@@ -30,14 +30,19 @@ def cutoff(days: float) -> datetime:
 
 def prune_step(engine: Engine, before: datetime, batch: int = BATCH) -> int:
     """Delete the oldest rows before that time, at most `batch`; answers how many."""
-    oldest = (
-        select(requests.c.id)
-        .where(requests.c.received_at < before)
-        .order_by(requests.c.received_at)
-        .limit(batch)
-    )
+    return _delete_oldest(engine, requests, before, batch)
+
+
+def prune_bodies_step(engine: Engine, before: datetime, batch: int = BODIES) -> int:
+    """Delete the oldest bodies before that time, at most `batch`; answers how many."""
+    return _delete_oldest(engine, bodies, before, batch)
+
+
+def _delete_oldest(engine: Engine, table: Table, before: datetime, batch: int) -> int:
+    at = table.c.received_at
+    oldest = select(table.c.id).where(at < before).order_by(at).limit(batch)
     with engine.begin() as connection:
-        return connection.execute(delete(requests).where(requests.c.id.in_(oldest))).rowcount
+        return connection.execute(delete(table).where(table.c.id.in_(oldest))).rowcount
 
 
 def prune_samples_step(engine: Engine, before: datetime, batch: int = BATCH) -> int:
@@ -52,15 +57,6 @@ def prune_samples_step(engine: Engine, before: datetime, batch: int = BATCH) -> 
     last = select(func.max(oldest.c.sampled_at)).scalar_subquery()
     with engine.begin() as connection:
         return connection.execute(delete(samples).where(samples.c.sampled_at <= last)).rowcount
-
-
-def prune_bodies_step(engine: Engine, before: datetime, batch: int = BODIES) -> int:
-    """Delete the oldest bodies before that time, at most `batch`; answers how many."""
-    oldest = (
-        select(bodies.c.id).where(bodies.c.received_at < before).order_by(bodies.c.received_at).limit(batch)
-    )
-    with engine.begin() as connection:
-        return connection.execute(delete(bodies).where(bodies.c.id.in_(oldest))).rowcount
 
 
 def prune(

@@ -1,6 +1,9 @@
 """`metalanchor cache`, through a running proxy."""
 
 import json
+import signal
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -155,6 +158,18 @@ def test_warming_waits_for_others(caching: Caching, told: Any, tmp_path: Path) -
     live.join(10)
     assert tally["asked"] == 1
     assert tally["waited_s"] > 0.3
+
+
+def test_ctrl_c_ends_warming_at_once(caching: Caching, tmp_path: Path) -> None:
+    """The request under way is given up, which frees the backend; nothing more is sent."""
+    caching.answer(replace(as_json(said()), head_delay=30.0))
+    path = lines(tmp_path, *({"model": caching.model, **chat(text)} for text in ("One?", "Two?")))
+    command = [sys.executable, "-m", "services.cli", "cache", "warm", path]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as warming:
+        assert wait_for(lambda: caching.calls)
+        warming.send_signal(signal.SIGINT)
+        assert warming.wait(5) == 130
+    assert len(caching.calls) == 1
 
 
 def test_history_without_bodies_says_which_setting_keeps_them(
