@@ -24,7 +24,7 @@ from services.proxy.settling.billing import Billing
 from services.proxy.settling.endings import Endings
 from services.proxy.settling.explain import Explanations
 from services.proxy.settling.later import Later
-from services.proxy.settling.settle import foresee, settle, settled_of
+from services.proxy.settling.settle import finish, foresee, judge, settled_of, teach
 from services.proxy.settling.speed import Speeds
 from services.proxy.state.local import LocalState
 from services.settings import Settings
@@ -175,7 +175,8 @@ class Pipeline:
         flow.ended_at = flow.started + took_s
         self.now_ms += round(took_s * 1e3)
         query = query_of(flow, self.settings, self.estimator)
-        settle(flow, self)
+        for step in (judge, teach, finish):
+            step(flow, self)
         self.state.settle(query, settled_of(flow, self.key), marks_of(flow, self))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from services.proxy.causes.eviction import eviction
 from services.proxy.causes.misses import engine_cause, reply_missed, shortfall
 from services.proxy.causes.notes import notes
+from services.proxy.causes.replies import replay_cause, replayed_turn
 from services.proxy.causes.residency import residency
 from services.proxy.causes.scene import Scene
 from services.proxy.causes.text import text_causes
@@ -12,7 +13,6 @@ from services.proxy.flow import Cause, Flow
 from services.proxy.placing.sides import KINDS
 from services.proxy.placing.texts import Texts
 from services.proxy.prompt import Section
-from services.proxy.settling.replies import replay_cause, replayed_turn
 from services.proxy.state.base import HASH_BYTES, Node
 
 OLDER = 4  # earlier versions of a section looked at: two comparisons make a block dynamic

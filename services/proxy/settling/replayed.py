@@ -6,11 +6,11 @@ nothing is expected before.
 """
 
 from services.proxy.causes.misses import PROMPT_ONLY, REPLY_CODES
+from services.proxy.causes.replies import replayed_turn
 from services.proxy.causes.scene import Scene
 from services.proxy.flow import Flow
 from services.proxy.placing.tokens import Estimator, bulk_of
 from services.proxy.settling.loss import model_of
-from services.proxy.settling.replies import replayed_turn
 
 LEAST_REPLY = 8  # tokens of an answer that tell whether it was found again: joints cost a few in any case
 FOUND = 0.9  # of the parent's own prompt: with less found again, its answer says nothing

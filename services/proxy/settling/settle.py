@@ -11,6 +11,7 @@ from typing import Protocol
 
 from services.proxy.causes.find import foreseen, scene_of, settled
 from services.proxy.causes.notes import respelt, spellings_of
+from services.proxy.causes.replies import reply_digests
 from services.proxy.flow import Flow, Measured
 from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator
@@ -19,15 +20,9 @@ from services.proxy.settling.endings import Endings
 from services.proxy.settling.explain import Explanations
 from services.proxy.settling.loss import lost_ms, lost_tokens, model_of, speed_key
 from services.proxy.settling.replayed import expect_reply, learn_reply
-from services.proxy.settling.replies import reply_digests
-from services.proxy.settling.row import headline, record_of
 from services.proxy.settling.speed import MIN_TOKENS, Speeds
 from services.proxy.settling.usage import measure
 from services.proxy.state.base import Settled
-
-__all__ = [
-    "Knowledge", "finish", "foresee", "headline", "judge", "record_of", "settle", "settled_of", "teach",
-]  # fmt: skip
 
 QUIET_MS = 600_000  # a call that has not ended after ten minutes is taken for lost, not for running
 OVERLAP_MS = 50  # less than that is rounding, and the end of an answer that its reader had already read
@@ -55,13 +50,6 @@ def foresee(flow: Flow, ctx: Knowledge) -> None:
     if scene is not None:
         flow.causes = foreseen(scene, flow, ctx.key)
         expect_reply(scene, flow, ctx.estimator)
-
-
-def settle(flow: Flow, ctx: Knowledge) -> None:
-    """All that an answer tells, in one step; fills `measured`, `causes`, `lost_*`."""
-    judge(flow, ctx)
-    teach(flow, ctx)
-    finish(flow, ctx)
 
 
 def judge(flow: Flow, ctx: Knowledge) -> None:

@@ -11,7 +11,7 @@ from services.proxy.context import Context, Destination
 from services.proxy.flow import Flow
 from services.proxy.identity import identify
 from services.proxy.live import Underway
-from services.proxy.settling.settle import record_of
+from services.proxy.settling.row import record_of
 from services.proxy.steps import report
 from services.record import Record
 

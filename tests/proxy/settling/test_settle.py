@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from services.proxy.settling.settle import record_of, settled_of
+from services.proxy.settling.row import record_of
+from services.proxy.settling.settle import settled_of
 from tests.support.pipeline import Engine, Pipeline, codes
 
 RULES = "RULES " * 400
