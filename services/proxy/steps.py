@@ -7,6 +7,7 @@ once by its kind and place, without its text, which may quote a prompt.
 import asyncio
 import contextlib
 import logging
+import traceback
 
 from services.proxy.context import Context
 from services.proxy.dialects.base import Dialect, UnparsedError
@@ -139,8 +140,7 @@ def _leave(flow: Flow, ctx: Context, marks: Marks | None) -> None:
 
 def report(doing: str, error: BaseException) -> None:
     """Say that something of ours failed: what, which kind of error, and where; never its text."""
-    place_ = error.__traceback__
-    while place_ is not None and place_.tb_next is not None:
-        place_ = place_.tb_next
-    where = f"{place_.tb_frame.f_code.co_filename}:{place_.tb_lineno}" if place_ else "unknown place"
+    where = "unknown place"
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        where = f"{frame.f_code.co_filename}:{line}"
     log.error("%s failed: %s at %s", doing, type(error).__name__, where)

@@ -40,35 +40,31 @@ def compaction(scene: Scene, first: Breaker) -> Cause | None:
     """Fewer messages under the same system and tools, one new early message in place of many."""
     if any(breaker.section in ("system", "tools") for breaker in scene.verdict.breakers):
         return None
-    old, new = _old_hashes(scene), [c for c in scene.prompt.chunks if c.kind == "message"]
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head].hash[:HASH_BYTES]:
-        head += 1
-    tail = 0
-    while (
-        tail < min(len(old), len(new)) - head and old[-1 - tail] == new[len(new) - 1 - tail].hash[:HASH_BYTES]
-    ):
-        tail += 1
+    old, chunks = _old_hashes(scene), [c for c in scene.prompt.chunks if c.kind == "message"]
+    new = [chunk.hash[:HASH_BYTES] for chunk in chunks]
+    if len(new) >= len(old):
+        return None
+    head = _shared(old, new)
+    tail = _shared(old[head:][::-1], new[head:][::-1])
     kept = set(old[head:])
-    came = [chunk for chunk in new[head : len(new) - tail] if chunk.hash[:HASH_BYTES] not in kept]
-    gone = len(old) - head - sum(chunk.hash[:HASH_BYTES] in kept for chunk in new[head:])
-    if (
-        len(new) >= len(old)
-        or not came
-        or gone < REPLACED
-        or gone <= len(came)
-        or not _summarises(came, tail)
-    ):
+    came = [chunk for chunk in chunks[head : len(new) - tail] if chunk.hash[:HASH_BYTES] not in kept]
+    gone = len(old) - head - sum(name in kept for name in new[head:])
+    if not came or gone < REPLACED or gone <= len(came) or not _summarises(came, tail):
         return None
     detail = {"removed_messages": gone, "added_messages": len(came)}
     return Cause(code="compaction", severity="break", at=first.path, detail=detail)
 
 
+def _shared(old: list[bytes], new: list[bytes]) -> int:
+    """How many hashes two lists begin with alike."""
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(old), len(new)))
+
+
 def _summarises(came: list[Chunk], tail: int) -> bool:
-    return (
-        any(chunk.size >= SUMMARY or SUMMARY_WORDS.search(readable(chunk.raw)) for chunk in came[:2])
-        or tail > 0
-    )
+    if tail > 0:
+        return True
+    return any(chunk.size >= SUMMARY or SUMMARY_WORDS.search(readable(chunk.raw)) for chunk in came[:2])
 
 
 def _old_hashes(scene: Scene) -> list[bytes]:

@@ -72,11 +72,9 @@ def reply_missed(scene: Scene, code: str) -> bool:
 def reply_tokens(scene: Scene, code: str) -> int:
     """Tokens of the parent's answer that would have been reused, had this cause not been there."""
     settled = scene.parent.settled if scene.parent else None
-    return (
-        (settled.completion_tokens or 0)
-        if settled and reply_missed(scene, code) and code in REPLY_CODES
-        else 0
-    )
+    if settled is None or code not in REPLY_CODES or not reply_missed(scene, code):
+        return 0
+    return settled.completion_tokens or 0
 
 
 def engine_cause(scene: Scene, missing: int) -> Cause | None:

@@ -10,19 +10,14 @@ from typing import Any
 
 from services.proxy.backends.restarts import Restart
 from services.proxy.causes.scene import NEVER_RAN, Run, Scene, same_model
+from services.proxy.dialects.engine import LOAD_OPTIONS
 from services.proxy.flow import Cause
 from services.proxy.state.base import Past
 
 KEEP_ALIVE_S = 300.0  # Ollama's default; a backend with another is caught by its reported load time
-LEAST_IDLE_S = (
-    10.0  # no server ships with a shorter idle time; one that was set per call is known by the call
-)
+LEAST_IDLE_S = 10.0  # no server ships with a shorter idle time; one that was set per call is known by it
 LOADED_MS = 250.0  # Ollama reports 10 to 100 ms for a model that is ready; reading the smallest takes longer
 OVERSIZE = 1.25  # estimate over context from which a cut is said: estimates of known models err by under 10 %
-OPTION_ORDER = (
-    "num_ctx", "num_batch", "num_gpu", "main_gpu", "use_mmap", "use_mlock", "num_thread", "num_keep",
-    "draft_num_predict", "shift",
-)  # fmt: skip
 USUAL_CONTEXTS = frozenset(2**power for power in range(11, 19))
 
 
@@ -141,9 +136,8 @@ def _let_go(scene: Scene, gap_s: float) -> Cause | None:
     if kept >= 0 and gap_s > kept:
         return _unload("idle_timeout", gap_s, kept, setter.call.id if setter else last.call.id)
     if scene.parent is not None and _was_loaded(scene) and not _other_models(scene):
-        default = (
-            setter is None and gap_s > LEAST_IDLE_S
-        )  # the server's own idle time is known to nobody here
+        # The server's own idle time is known to nobody here.
+        default = setter is None and gap_s > LEAST_IDLE_S
         return _unload("idle_timeout" if default else None, gap_s, kept if setter else None, None)
     return None
 
@@ -179,7 +173,7 @@ def _was_ready(scene: Scene) -> bool:
 
 
 def _changed(old: dict[str, Any], new: dict[str, Any]) -> str | None:
-    return next((name for name in OPTION_ORDER if old.get(name) != new.get(name)), None)
+    return next((name for name in (*LOAD_OPTIONS, "shift") if old.get(name) != new.get(name)), None)
 
 
 def _ends(run: Run) -> bool:

@@ -31,7 +31,7 @@ class Run(NamedTuple):
         return self.settled.ended if self.settled else self.call.at
 
 
-@dataclass(eq=False)  # one is made three times a request: frozen, its thirteen fields would cost 10 µs
+@dataclass(eq=False)  # one is made three times a request: frozen, its fields would cost 10 µs
 class Scene:
     """One request among the others. What is derived from the timeline is derived once. Nobody changes it.
 

@@ -6,7 +6,7 @@ _ESCAPE = re.compile(rb"\\u([0-9a-fA-F]{4})")
 
 
 def readable(raw: bytes) -> bytes:
-    r"""Raw JSON with its ``\\uXXXX`` escapes written out, as many clients send all but ASCII."""
+    r"""Raw JSON with its ``\uXXXX`` escapes written out, as many clients send all but ASCII."""
     return _ESCAPE.sub(_character, raw) if b"\\u" in raw else raw
 
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from services.proxy.placing.tokens import Bulk, bulk_of
-from services.proxy.prompt import Chunk, Prompt
+from services.proxy.prompt import Chunk, ChunkKind, Prompt
 from services.proxy.state.base import HASH_BYTES
 
-REMEMBERED = 256  # conversations that take turns on one proxy; each costs some bytes a chunk
+REMEMBERED = 256  # requests, so fewer conversations that take turns; each costs some bytes a chunk
 CHUNK_HASH_BYTES = 8  # of each chunk in ``chunk_hashes``: 64 bits tell the chunks of one history apart
 
-LETTERS: Mapping[str, str] = {
+LETTERS: Mapping[ChunkKind, str] = {
     "params": "p", "tools": "t", "system": "s", "message": "m", "prompt": "q",
 }  # fmt: skip
 ROLES: Mapping[str, str] = {

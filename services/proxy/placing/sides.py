@@ -1,17 +1,16 @@
 """Makes the two sides of a comparison: one from the request at hand, one from what is remembered. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 
 from services.proxy.placing.compare import Side, start_of
 from services.proxy.placing.marks import Marker
+from services.proxy.placing.outline import LETTERS
 from services.proxy.placing.pieces import Piece, seen
 from services.proxy.placing.texts import Texts
-from services.proxy.prompt import ChunkKind, Prompt
+from services.proxy.prompt import Prompt
 from services.proxy.state.base import HASH_BYTES, Marks, Node
 
-KINDS: Mapping[str, ChunkKind] = {
-    "p": "params", "t": "tools", "s": "system", "m": "message", "q": "prompt",
-}  # fmt: skip
+KINDS = {letter: kind for kind, letter in LETTERS.items()}
 
 
 def newer(prompt: Prompt, node: Node, texts: Texts) -> Side:
@@ -60,5 +59,5 @@ def _marked(marks: Marks, marker: Marker, index: int) -> list[Piece] | None:
     return pieces or None
 
 
-def _side(node: Node, path: object, pieces: object) -> Side:
-    return Side(node.kinds, node.roles, node.chunks, node.sizes, start_of(node.kinds), path, pieces)  # type: ignore[arg-type]
+def _side(node: Node, path: Callable[[int], str], pieces: Callable[[int], list[Piece] | None]) -> Side:
+    return Side(node.kinds, node.roles, node.chunks, node.sizes, start_of(node.kinds), path, pieces)

@@ -1,8 +1,7 @@
 """Where two texts part and meet again, in bytes. Pure; the scanning is done by memcmp, never byte by byte."""
 
-STRIDE = (
-    1 << 16
-)  # compared at once before bisecting: large enough to run at memory speed, small enough to copy
+# Compared at once before bisecting: large enough to run at memory speed, small enough to copy.
+STRIDE = 1 << 16
 
 
 def common_prefix(a: bytes, b: bytes) -> int:

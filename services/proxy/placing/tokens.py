@@ -87,7 +87,7 @@ COLD = (0.0, 0.0, ASCII_RATIO, WIDE_RATIO, ASCII_RATIO)
 class Fit:
     """The weights of one model, and how sure they are; and the share of its answers it was seen to keep."""
 
-    __slots__ = ("_limits", "cover", "error", "reply", "samples", "weights")
+    __slots__ = ("_covariance", "_spread", "error", "reply", "samples", "weights")
 
     def __init__(self, told: Template | None = None) -> None:
         self.weights = list(COLD)
@@ -95,8 +95,8 @@ class Fit:
         if told is not None:
             self.weights[0], self.weights[1], self.weights[4] = told
             spread = TOLD_SPREAD
-        self._limits = spread
-        self.cover = [[a * a if i == j else 0.0 for j, _ in enumerate(spread)] for i, a in enumerate(spread)]
+        self._spread = spread
+        self._covariance = [[a * a * (i == j) for j, _ in enumerate(spread)] for i, a in enumerate(spread)]
         self.error: float | None = None
         self.reply = 0.0
         self.samples = 0
@@ -112,7 +112,7 @@ class Fit:
         relative = abs(miss) / max(tokens, 1.0)
         self.error = relative if self.error is None else 0.9 * self.error + 0.1 * relative
         self._drift()
-        blame = [sum(c * x for c, x in zip(line, row, strict=True)) for line in self.cover]
+        blame = [sum(c * x for c, x in zip(line, row, strict=True)) for line in self._covariance]
         doubt = sum(b * x for b, x in zip(blame, row, strict=True))
         noise = (NOISE[0] + NOISE[1] * tokens) ** 2
         far = abs(miss) / math.sqrt(doubt + noise)
@@ -121,19 +121,19 @@ class Fit:
             low, high = LIMITS[i]
             self.weights[i] = min(max(self.weights[i] + b / scale * miss, low), high)
             for j, other in enumerate(blame):
-                self.cover[i][j] -= b * other / scale
+                self._covariance[i][j] -= b * other / scale
         self.samples += 1
 
     def _drift(self) -> None:
         """Let every weight be a little less sure, never less than at the start."""
-        for i, most in enumerate(self._limits):
-            own = self.cover[i]
+        for i, most in enumerate(self._spread):
+            own = self._covariance[i]
             own[i] += (DRIFT * most) ** 2
             if own[i] > most * most:
                 shrink = most / math.sqrt(own[i])
                 for j in range(len(own)):
                     own[j] *= shrink
-                    self.cover[j][i] *= shrink
+                    self._covariance[j][i] *= shrink
 
 
 def model_key(backend: str, model: str) -> str:

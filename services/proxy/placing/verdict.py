@@ -80,7 +80,7 @@ def decide(
     elif choice.switched is not None:
         verdict.breakers = [_switch(choice.switched, query.call)]
     if sighting.exact_seen or verdict.relation == "exact_repeat":
-        shared = len(node.kinds) - node.kinds.startswith("p"), 0
+        shared = _texts(node), 0
     _predict(verdict, prompt, node, shared, _Price(estimator, model_key(query.backend, query.call.model)))
     verdict.hit = _hit(choice, node, sighting, verdict, kept)
     return verdict
@@ -120,7 +120,7 @@ def _seen_chunks(node: Node, sighting: Sighting) -> int:
     return bool(node.tools) + bool(node.system)
 
 
-def _predict(verdict: Verdict, prompt: Prompt, node: Node, shared: tuple[int, int], price: "_Price") -> None:
+def _predict(verdict: Verdict, prompt: Prompt, node: Node, shared: tuple[int, int], price: _Price) -> None:
     """Tokens of the common prefix, to the byte inside the diverging chunk, as a share of all."""
     whole, head = shared
     chunks = prompt.chunks[1:] if node.kinds.startswith("p") else prompt.chunks
@@ -135,7 +135,7 @@ def _predict(verdict: Verdict, prompt: Prompt, node: Node, shared: tuple[int, in
     verdict.predicted_reuse = round(min(1.0, tokens / max(1.0, total)), 4)
 
 
-def _common(verdict: Verdict, chunks: list[Chunk], whole: int, price: "_Price") -> tuple[float, float]:
+def _common(verdict: Verdict, chunks: list[Chunk], whole: int, price: _Price) -> tuple[float, float]:
     """Tokens of the first `whole` chunks and of the prompt; the shorter part is added up."""
     total = verdict.prompt_estimate
     if 2 * whole < len(chunks):

@@ -9,7 +9,7 @@ took, which is always labelled ``inferred_ttft`` and carries a confidence.
 
 from collections import OrderedDict, deque
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 MODELS = 256  # (backend, model) pairs remembered; a machine has tens
 SAMPLES = 32  # a rate drifts with context length and load: the last few dozen follow it
@@ -84,5 +84,5 @@ def confidence(rate: Rate, share: float) -> float:
     """Trust in an inference: grows with the samples, falls with their spread and near the border of cold."""
     base = {1: 0.5, 2: 0.6}.get(rate.samples, min(0.9, 0.7 + 0.02 * rate.samples))
     steady = 1.0 - min(0.5, rate.spread)
-    clear: Literal[1] | float = 1 if share <= WARM or share >= COLD else 0.8
+    clear = 1.0 if share <= WARM or share >= COLD else 0.8
     return round(base * steady * clear, 2)

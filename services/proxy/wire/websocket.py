@@ -6,7 +6,6 @@ and is not offered to the backend; pings are answered by whoever receives them.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -15,10 +14,9 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 
 from services.proxy.backends.backend import Backend
+from services.proxy.wire.departure import Receive
 from services.proxy.wire.headers import Headers, relayed_headers, sent_headers
-
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+from services.proxy.wire.relay import Send
 
 # The library makes these itself, for its own handshake with the backend.
 HANDSHAKE = frozenset(
