@@ -23,66 +23,22 @@ from services.settings import Settings
 class Parts(Protocol):
     """`services.proxy.context.Context`, as far as it is read here."""
 
-    @property
-    def settings(self) -> Settings:
-        """The settings of this process."""
-
-    @property
-    def outbox(self) -> Outbox:
-        """Rows on their way out."""
-
-    @property
-    def state(self) -> State:
-        """The hit state."""
-
-    @property
-    def billing(self) -> Billing:
-        """What requests to clouds cost."""
-
-    @property
-    def breakpoints(self) -> Breakpoints | None:
-        """What puts cache breakpoints into requests; None where that is off."""
-
-    @property
-    def explanations(self) -> Explanations:
-        """Explanations of the latest requests."""
-
-    @property
-    def metrics(self) -> Metrics:
-        """Counters of this process."""
-
-    @property
-    def recent(self) -> Recent:
-        """The rows that ended last here."""
+    settings: Settings
+    key: bytes
+    state: State
+    texts: Texts
+    estimator: Estimator
+    speeds: Speeds
+    explanations: Explanations
+    billing: Billing
+    breakpoints: Breakpoints | None  # None where that is off
+    outbox: Outbox
+    metrics: Metrics
+    recent: Recent
+    strips: Strips
+    live: Live
+    answers: ResponseCache | None  # None where it is off, or has no Redis
 
     @property
     def backends(self) -> Sequence[Backend]:
         """The model servers, the first one being the default."""
-
-    @property
-    def strips(self) -> Strips:
-        """How the latest prompts were made up."""
-
-    @property
-    def live(self) -> Live:
-        """The flows under way."""
-
-    @property
-    def speeds(self) -> Speeds:
-        """How fast each model prefills."""
-
-    @property
-    def estimator(self) -> Estimator:
-        """What was learnt about each model's tokens."""
-
-    @property
-    def answers(self) -> ResponseCache | None:
-        """The response cache; None where it is off or has no Redis."""
-
-    @property
-    def texts(self) -> Texts:
-        """Prompt texts this process remembers."""
-
-    @property
-    def key(self) -> bytes:
-        """The installation key."""

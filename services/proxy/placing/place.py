@@ -41,25 +41,11 @@ _SIDE_TOKENS = 32  # an answer that short, without system prompt and tools, is a
 class Parts(Protocol):
     """The process's long-lived parts that placing reads and feeds."""
 
-    @property
-    def settings(self) -> Settings:
-        """Settings."""
-
-    @property
-    def key(self) -> bytes:
-        """The installation key."""
-
-    @property
-    def state(self) -> State:
-        """The shared state."""
-
-    @property
-    def texts(self) -> Texts:
-        """Prompt texts this process remembers."""
-
-    @property
-    def estimator(self) -> Estimator:
-        """Learnt token ratios."""
+    settings: Settings
+    key: bytes
+    state: State
+    texts: Texts
+    estimator: Estimator
 
     @property
     def later(self) -> Later:
