@@ -208,7 +208,7 @@ def _sender(headers: tuple[tuple[bytes, bytes], ...], key: bytes, tenant_header:
     return _Sender(scope, tenant, source, named[source] if source else None, agent, version, certain)
 
 
-def clean(value: str, key: bytes = b"") -> str:
+def clean(value: str, key: bytes) -> str:
     """`value` where it is safe in headers, logs and rows, else its keyed hash."""
     return value if SAFE.fullmatch(value) else keyed(key, "value", value)
 

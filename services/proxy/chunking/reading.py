@@ -87,18 +87,10 @@ def new_rest(dialect: ListDialect, body: bytes, found: Match) -> Trail | None:
     if trail.lead and _front(trail, "system") is None:
         return None  # leading system messages without a text: their slices were not kept
     source = _GLUE + body[checkpoint.offset :]
-    try:
-        envelope = dialect.envelope.decode(source)
-        before = dialect.envelope.decode(body[: trail.first] + b"]}")
-    except _BROKEN:
+    rejoined = _rejoined(dialect, body[: trail.first] + b"]}", source)
+    if rejoined is None:
         return None
-    if envelope.items is not None or not envelope.head:
-        return None  # a second list of messages: the last one wins, so the known one is void
-    raws = envelope.head[1:]
-    envelope.items = envelope.head
-    for name in _MEMBERS:
-        if not getattr(envelope, name):
-            setattr(envelope, name, getattr(before, name))
+    envelope, raws = rejoined
     parts = dialect.parts(envelope)
     spelled = cut.UNKNOWN  # some members are from before the known head, some from after it
     tools = trail.tools if _same_tools(trail, parts.tools) else dialect.read_tools(parts.tools)
@@ -124,6 +116,21 @@ def new_rest(dialect: ListDialect, body: bytes, found: Match) -> Trail | None:
     ends = ends_of(raws, source, checkpoint.offset - len(_GLUE), checkpoint.messages, trail.lead)
     renewed = Trail(time.monotonic(), prompt, trail.backend, tools, front, trail.lead, trail.first)
     return _hashed(renewed, body, ends, found)
+
+
+def _rejoined(dialect: ListDialect, head: bytes, rest: bytes) -> tuple[Envelope, list[Raw]] | None:
+    """The members around a known head of the list, and what items follow it; None where that is no body."""
+    try:
+        before, envelope = dialect.envelope.decode(head), dialect.envelope.decode(rest)
+    except _BROKEN:
+        return None
+    if envelope.items is not None or not envelope.head:
+        return None  # a second list of messages: the last one wins, so the known one is void
+    envelope.items = envelope.head
+    for name in _MEMBERS:
+        if not getattr(envelope, name):
+            setattr(envelope, name, getattr(before, name))
+    return envelope, envelope.head[1:]
 
 
 def _hashed(trail: Trail, body: bytes, ends: list[tuple[int, int]], found: Match | None) -> Trail:
