@@ -79,15 +79,18 @@ _HAN_NUMBER = re.compile(
     "第[〇零一二三四五六七八九十百千]{1,6}|[〇零一二三四五六七八九十百千两]{1,6}(?=[轮次条个件步页回遍项篇](?![一-鿿]*[月日年点時时]))"
 )
 _NUMBER = re.compile(r"[-+]?\d+(?:[,_ ]\d{3})*(?:\.\d+)?")
+_MODELS = "gpt|claude|sonnet|opus|haiku|fable|llama|gemma|gemini|qwen|deepseek|phi|glm|kimi|grok|mistral"
 _VERSION_BEFORE = re.compile(
     r"(?:\b(?:version|ver|v|release|rev|build|python|node(?:\.js)?|npm|ruby|php|java|jdk|go|rust|gcc|clang|c\+\+|"
     r"macos|ios|iphone|android|windows|ubuntu|debian|fedora|alpine|linux|darwin|kernel|chrome|chromium|firefox|safari|"
     r"swift|kotlin|scala|perl|typescript|react|vue|angular|django|rails|postgres(?:ql)?|mysql|redis|sqlite|cuda|xcode|"
-    r"sdk|cli|api|http|gpt|claude|sonnet|opus|haiku|fable|llama|gemma|gemini|qwen|deepseek|phi|glm|kimi|grok|mistral)"
+    rf"sdk|cli|api|http|{_MODELS})"
     r"|版本|バージョン|버전)[\s:=/@_-]{0,3}[vV]?\Z",
     re.IGNORECASE,
 )
-_JOINED = re.compile(r"[A-Za-z_.@][-.]?\Z")
+_JOINED = re.compile(r"[A-Za-z_.@][-.]?(?:\d{1,8}-){0,3}\Z")  # the numbers of a name: sonnet-4-5, a UUID
+_RELEASE = re.compile(rf"\b(?:{_MODELS})[\w.]{{0,12}}(?:-[\w.]{{1,12}}){{0,4}}-\Z", re.IGNORECASE)
+_RELEASE_REACH = 48
 _MODEL_SIZE = re.compile(r"[bB](?![A-Za-z0-9])")  # as in a model's name, gemma3:12b
 _PLURAL = re.compile(r"(#\s?[a-z]{3,20}?)s\b")
 
@@ -123,7 +126,11 @@ def _covered(pattern: "re.Pattern[str]", window: str, start: int, end: int) -> b
 def expressions(window: str) -> list[Span]:
     """Date and time expressions, neighbouring parts joined; one with a clock part in it is a ``time``."""
     found = [Span(m.start(), m.end(), "time") for m in _TIME.finditer(window) if m.end() > m.start()]
-    found += [Span(m.start(), m.end(), "date") for m in _DATE.finditer(window) if m.end() > m.start()]
+    found += [
+        Span(m.start(), m.end(), "date")
+        for m in _DATE.finditer(window)
+        if m.end() > m.start() and not _is_release(window, m.start())
+    ]
     joined: list[Span] = []
     for span in sorted(found):
         before = joined[-1] if joined else None
@@ -133,6 +140,13 @@ def expressions(window: str) -> list[Span]:
         else:
             joined.append(span)
     return joined
+
+
+def _is_release(window: str, start: int) -> bool:
+    """Whether a date names a model's release, as in ``gpt-4o-2024-08-06``: it does not pass."""
+    return window[start - 1 : start] == "-" and bool(
+        _RELEASE.search(window[max(0, start - _RELEASE_REACH) : start])
+    )
 
 
 def skeleton(line: str) -> str:
