@@ -149,6 +149,18 @@ def test_versions_names_and_words_are_neither_clock_nor_counter(old: str, new: s
     assert code(text.format(old), text.format(new)) is None
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "cause"),
+    [
+        ("10:41, 5 mails", "10:42, 7 mails", "timestamp"),
+        ("2026-11-30, 5 mails", "2026-12-01, 7 mails", "date_rollover"),
+        ("5 of 9, 3 left", "6 of 9, 2 left", "counter"),
+    ],
+)
+def test_a_count_right_behind_a_clock_hides_it_not(old: str, new: str, cause: str) -> None:
+    assert code(old, new) == cause
+
+
 def test_an_old_epoch_is_a_number() -> None:
     assert code("id 1000000000", "id 1000000001") == "counter"
 
