@@ -18,7 +18,7 @@ COUNTED = (
     "hit_system_tools", "hit_system_only", "hit_tools_only", "hit_none",
 )  # fmt: skip
 REAL = ("predicted_tokens", "lost_ms", "prefill_ms")
-CLASSES = 128
+BUCKETS = 128
 
 # The start of a row's hour in epoch seconds.
 SQLITE_HOUR = "CAST(strftime('%s', substr({row}.received_at, 1, 13) || ':00:00') AS INTEGER)"
@@ -98,7 +98,7 @@ def _columns() -> list[sa.Column[object]]:
     for time in ("ttft", "total"):
         columns += [sa.Column(f"{time}_{name}", sa.Integer()) for name in ("low", "high")]
     for time in ("ttft", "total"):
-        columns += [sa.Column(f"{time}_{number}", sa.Integer()) for number in range(CLASSES)]
+        columns += [sa.Column(f"{time}_{number}", sa.Integer()) for number in range(BUCKETS)]
     return columns
 
 

@@ -14,7 +14,7 @@ from services.history.queries import Filters, narrow
 from services.history.spans import open_span
 from services.history.tables import requests
 
-# Upper borders of the size classes of messages, in bytes; the last class is open.
+# Upper bounds of the size buckets of messages, in bytes; the last bucket is open.
 SIZES = (1 << 8, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10)
 # Whether an entry came before cannot be summed up by the hour: all have to be looked at, and these many take
 # less than 100 ms. Few people send more in a week.
@@ -48,8 +48,8 @@ def message_sizes(connection: Connection, filters: Filters) -> list[Row]:
     if span := open_span(connection, filters):
         return reports.listed(rolled.message_sizes(span, SIZES), SIZES)
     entries = _entries(connection, filters, ("m", "r")).subquery()
-    borders = [(entries.c.bytes <= border, place) for place, border in enumerate(SIZES)]
-    place = case(*borders, else_=len(SIZES)).label("place")
+    bounds = [(entries.c.bytes <= bound, place) for place, bound in enumerate(SIZES)]
+    place = case(*bounds, else_=len(SIZES)).label("place")
     found = connection.execute(select(place, func.count()).group_by(place))
     counts = {row[0]: row[1] for row in found}
     return reports.listed(counts, SIZES)

@@ -23,17 +23,17 @@ from sqlalchemy import (
 )
 
 from services.history import rolled
+from services.history.histogram import RELATIVE_ERROR
 from services.history.queries import Filters, narrow, plain
 from services.history.rollups import HOUR
-from services.history.scale import RELATIVE_ERROR
 from services.history.spans import Span, open_span
 from services.history.tables import requests
 
 GROUPS = ("agent", "session", "model", "cause", "hit", "hour")
 PERCENTILES = (50, 95, 99)
-# Upper borders of the size classes of requests, in bytes; the last class is open.
+# Upper bounds of the size buckets of requests, in bytes; the last bucket is open.
 SIZES = (1 << 10, 8 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20)
-# Upper borders of the length classes of sessions, in requests.
+# Upper bounds of the length buckets of sessions, in requests.
 LENGTHS = (1, 3, 10, 30, 100, 300)
 
 # What a group of `figures` sums, besides its hits.
@@ -147,7 +147,7 @@ def session_lengths(connection: Connection, filters: Filters) -> list[Row]:
         return listed(rolled.session_lengths(span, LENGTHS), LENGTHS)
     counted = narrow(select(func.count().label("length")), filters).where(_columns.session.is_not(None))
     inner = counted.group_by(_columns.session).subquery()
-    return _classes(connection, inner.c.length, LENGTHS)
+    return _buckets(connection, inner.c.length, LENGTHS)
 
 
 def request_sizes(connection: Connection, filters: Filters) -> list[Row]:
@@ -155,7 +155,7 @@ def request_sizes(connection: Connection, filters: Filters) -> list[Row]:
     if span := open_span(connection, filters):
         return listed(rolled.request_sizes(span, SIZES), SIZES)
     inner = narrow(select(_columns.request_bytes.label("size")), filters).subquery()
-    return _classes(connection, inner.c.size, SIZES)
+    return _buckets(connection, inner.c.size, SIZES)
 
 
 def shared(connection: Connection, filters: Filters, name: str, limit: int = 20) -> list[Row]:
@@ -202,9 +202,9 @@ def sharers(connection: Connection, filters: Filters, name: str, hashes: list[st
     return found
 
 
-def listed(counts: Mapping[int, int], borders: tuple[int, ...]) -> list[Row]:
-    """Counts by the number of their class as ``{"up_to": n | None, "count"}``, empty classes too."""
-    tops: list[int | None] = [*borders, None]
+def listed(counts: Mapping[int, int], bounds: tuple[int, ...]) -> list[Row]:
+    """Counts by the number of their bucket as ``{"up_to": n | None, "count"}``, empty buckets too."""
+    tops: list[int | None] = [*bounds, None]
     return [{"up_to": top, "count": counts.get(place, 0)} for place, top in enumerate(tops)]
 
 
@@ -322,13 +322,13 @@ def _percentiles(base: CTE, name: str) -> Any:
     return select(*grouped, func.count().label("count"), *cuts).group_by(*grouped)
 
 
-def _classes(connection: Connection, value: ColumnElement[Any], borders: tuple[int, ...]) -> list[Row]:
-    label = case(*((value <= border, place) for place, border in enumerate(borders)), else_=len(borders))
+def _buckets(connection: Connection, value: ColumnElement[Any], bounds: tuple[int, ...]) -> list[Row]:
+    label = case(*((value <= bound, place) for place, bound in enumerate(bounds)), else_=len(bounds))
     query = (
         select(label.label("place"), func.count().label("count")).where(value.is_not(None)).group_by(label)
     )
     counts = {row["place"]: row["count"] for row in _rows(connection, query)}
-    return listed(counts, borders)
+    return listed(counts, bounds)
 
 
 def _rows(connection: Connection, query: Any) -> list[Row]:

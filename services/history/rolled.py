@@ -1,9 +1,9 @@
 # ruff: noqa: S608 - names are our own tables and columns; values are bound
 """The figures of reports over more rows than can be sorted in time: from rollups, and the rows beside them.
 
-It owns no state. Counts and sums are exact, as from the rows. Percentiles are read off the scale of
-`services.history.scale`, so they are within 5 % of the exact ones. The database does the sums, in the same
-words on SQLite and PostgreSQL.
+It owns no state. Counts and sums are exact, as from the rows. Percentiles are read off a histogram
+(`services.history.histogram`), so they are within 5 % of the exact ones. The database does the sums, in the
+same words on SQLite and PostgreSQL.
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from services.history import scale
+from services.history import histogram
 from services.history.rollups import (
     HITS,
     HOUR,
@@ -19,7 +19,7 @@ from services.history.rollups import (
     TEMPERATURE,
     VALUES,
     Sum,
-    class_column,
+    bucket_column,
     hit_column,
     step_sql,
 )  # fmt: skip
@@ -30,13 +30,13 @@ PERCENTILES = (50, 95, 99)
 
 
 def totals(span: Span, by: str | None, most: int | None = None) -> list[Row]:
-    """Counts and sums by group, most requests first; with the classes between which its times lie."""
+    """Counts and sums by group, most requests first; with the buckets between which its times lie."""
     part = _part(by)
     names = [total.name for total in SUMS]
     edges = [f"{time}_{edge}" for time in ("ttft", "total") for edge in ("low", "high")]
     of_rows = ", ".join(f"{total.of_row} AS {total.name}" for total in SUMS)
-    classed = ", ".join(
-        f"{scale.class_sql(f'{time}_ms')} AS {time}_{edge}"
+    bucketed = ", ".join(
+        f"{histogram.bucket_sql(f'{time}_ms')} AS {time}_{edge}"
         for time in ("ttft", "total")
         for edge in ("low", "high")
     )
@@ -46,7 +46,7 @@ def totals(span: Span, by: str | None, most: int | None = None) -> list[Row]:
     return span.ask(
         f"SELECT grp, {sums}, {extremes} FROM ("
         f" SELECT {_of_rollup(span, by)} AS grp, {', '.join(names + edges)} {span.rolled(part)}"
-        f" UNION ALL SELECT {_of_row(span, by)} AS grp, {of_rows}, {classed} {span.rows()}"
+        f" UNION ALL SELECT {_of_row(span, by)} AS grp, {of_rows}, {bucketed} {span.rows()}"
         f") AS held GROUP BY grp ORDER BY SUM(requests) DESC, grp{limit}"
     )
 
@@ -68,27 +68,29 @@ def percentiles(span: Span, by: str | None, time: str, found: Sequence[Row]) -> 
 
 
 def _percentiles(
-    span: Span, time: str, classes: range | None, of_rollup: str, of_row: str, *, rolled: str, rows: str
+    span: Span, time: str, buckets: range | None, of_rollup: str, of_row: str, *, rolled: str, rows: str
 ) -> list[Row]:
     """Percentiles by the two columns that `of_rollup` and `of_row` name ``grp, temperature``.
 
-    The database sums the classes. Ranks are found here: as SQL, a row a class and group, they had to be
+    The database sums the buckets. Ranks are found here: as SQL, a row a bucket and group, they had to be
     sorted, in a statement of 20 KB.
     """
-    if classes is None:
+    if buckets is None:
         return []
-    held: dict[tuple[Any, Any], list[int]] = defaultdict(lambda: [0] * scale.CLASSES)
-    sums = ", ".join(f"SUM({class_column(time, number)})" for number in classes)
+    held: dict[tuple[Any, Any], list[int]] = defaultdict(lambda: [0] * histogram.BUCKETS)
+    sums = ", ".join(f"SUM({bucket_column(time, number)})" for number in buckets)
     for grp, temperature, *counts in span.tuples(f"SELECT {of_rollup}, {sums} {rolled} GROUP BY 1, 2"):
-        held[grp, temperature][classes.start : classes.stop] = [count or 0 for count in counts]
-    fresh = f"SELECT {of_row}, {scale.class_sql(f'{time}_ms')} AS class {rows} AND {time}_ms IS NOT NULL"
+        held[grp, temperature][buckets.start : buckets.stop] = [count or 0 for count in counts]
+    fresh = (
+        f"SELECT {of_row}, {histogram.bucket_sql(f'{time}_ms')} AS bucket {rows} AND {time}_ms IS NOT NULL"
+    )
     for grp, temperature, number, count in span.tuples(
-        f"SELECT grp, temperature, class, count(*) FROM ({fresh}) AS fresh GROUP BY 1, 2, 3"
+        f"SELECT grp, temperature, bucket, count(*) FROM ({fresh}) AS fresh GROUP BY 1, 2, 3"
     ):
         held[grp, temperature][number] += count
     return [
         {"grp": grp, "temperature": temperature, "count": sum(counts)}
-        | {f"p{share}": scale.percentile(counts, share) for share in PERCENTILES}
+        | {f"p{share}": histogram.percentile(counts, share) for share in PERCENTILES}
         for (grp, temperature), counts in held.items()
         if any(counts)
     ]
@@ -119,13 +121,13 @@ def steps(span: Span, step_s: int) -> tuple[list[Row], list[Row], list[Row]]:
     chosen = [total for total in SUMS if total.name in names]
     of_rows = ", ".join(f"{total.of_row} AS {total.name}" for total in chosen)
     sums = ", ".join(_sum(total) for total in chosen)
-    classed = scale.class_sql("ttft_ms")
+    bucketed = histogram.bucket_sql("ttft_ms")
     summed = span.ask(
         f"SELECT grp, {sums}, MIN(ttft_low) AS ttft_low, MAX(ttft_high) AS ttft_high FROM ("
         f" SELECT {rolled} AS grp, {', '.join(t.name for t in chosen)}, ttft_low, ttft_high"
         f" {span.rolled('any')}"
-        f" UNION ALL SELECT {row} AS grp, {of_rows}, class, class"
-        f" FROM (SELECT requests.*, {classed} AS class {span.rows()}) AS fresh) AS held GROUP BY grp"
+        f" UNION ALL SELECT {row} AS grp, {of_rows}, bucket, bucket"
+        f" FROM (SELECT requests.*, {bucketed} AS bucket {span.rows()}) AS fresh) AS held GROUP BY grp"
     )
     firsts = _percentiles(
         span,
@@ -145,40 +147,40 @@ def steps(span: Span, step_s: int) -> tuple[list[Row], list[Row], list[Row]]:
     return summed, firsts, lost
 
 
-def session_lengths(span: Span, borders: Sequence[int]) -> Mapping[int, int]:
-    """How many sessions fall into each class of length, by the class's number."""
+def session_lengths(span: Span, bounds: Sequence[int]) -> Mapping[int, int]:
+    """How many sessions fall into each bucket of length, by the bucket's number."""
     rows = span.ask(
-        f"SELECT {_classes('length', borders)} AS class, count(*) AS held FROM ("
+        f"SELECT {_buckets('length', bounds)} AS bucket, count(*) AS held FROM ("
         f" SELECT CAST(SUM(requests) AS BIGINT) AS length FROM ("
         f" SELECT value AS session, requests {span.rolled('session')} AND value IS NOT NULL"
         f" UNION ALL SELECT session, 1 {span.rows()} AND session IS NOT NULL"
         f") AS each_one GROUP BY session) AS lengths GROUP BY 1"
     )
-    return {row["class"]: row["held"] for row in rows}
+    return {row["bucket"]: row["held"] for row in rows}
 
 
-def request_sizes(span: Span, borders: Sequence[int]) -> Mapping[int, int]:
-    """How many requests fall into each class of size, by the class's number."""
-    rows = f"SELECT {_classes('request_bytes', borders)}, 1 {span.rows()} AND request_bytes IS NOT NULL"
+def request_sizes(span: Span, bounds: Sequence[int]) -> Mapping[int, int]:
+    """How many requests fall into each bucket of size, by the bucket's number."""
+    rows = f"SELECT {_buckets('request_bytes', bounds)}, 1 {span.rows()} AND request_bytes IS NOT NULL"
     return _sizes(span, "size", rows)
 
 
-def message_sizes(span: Span, borders: Sequence[int]) -> Mapping[int, int]:
-    """How many messages fall into each class of size, by the class's number."""
+def message_sizes(span: Span, bounds: Sequence[int]) -> Mapping[int, int]:
+    """How many messages fall into each bucket of size, by the bucket's number."""
     unpacked = "json_each(new_chunks)" if span.sqlite else "jsonb_array_elements_text(new_chunks)"
     item = "item.value" if span.sqlite else "item"
     rows = span.rows().replace("FROM requests", f"FROM requests, {unpacked} AS item", 1)
-    size = _classes(f"CAST(substr({item}, 14) AS BIGINT)", borders)
+    size = _buckets(f"CAST(substr({item}, 14) AS BIGINT)", bounds)
     return _sizes(span, "message", f"SELECT {size}, 1 {rows} AND substr({item}, 1, 1) IN ('m', 'r')")
 
 
 def _sizes(span: Span, part: str, rows: str) -> Mapping[int, int]:
     found = span.ask(
-        f"SELECT class, CAST(SUM(held) AS BIGINT) AS held FROM ("
-        f"SELECT CAST(value AS INTEGER) AS class, requests AS held {span.rolled(part)} UNION ALL {rows}"
-        f") AS classed GROUP BY class"
+        f"SELECT bucket, CAST(SUM(held) AS BIGINT) AS held FROM ("
+        f"SELECT CAST(value AS INTEGER) AS bucket, requests AS held {span.rolled(part)} UNION ALL {rows}"
+        f") AS bucketed GROUP BY bucket"
     )
-    return {row["class"]: row["held"] for row in found}
+    return {row["bucket"]: row["held"] for row in found}
 
 
 def shared(span: Span, name: str, limit: int) -> list[Row]:
@@ -227,7 +229,7 @@ def _sum(total: Sum) -> str:
 
 
 def _between(found: Sequence[Row], time: str) -> range | None:
-    """The classes in which there are any; to sum the others too would cost as much again."""
+    """The buckets in which there are any; to sum the others too would cost as much again."""
     lows = [row[f"{time}_low"] for row in found if row[f"{time}_low"] is not None]
     highs = [row[f"{time}_high"] for row in found if row[f"{time}_high"] is not None]
     return range(min(lows), max(highs) + 1) if lows else None
@@ -276,6 +278,6 @@ def _among(name: str, values: Sequence[Any], span: Span) -> str:
     return f"({name} IN ({known}){f' OR {name} IS NULL' if None in values else ''})"
 
 
-def _classes(value: str, borders: Sequence[int]) -> str:
-    whens = " ".join(f"WHEN {value} <= {border} THEN {place}" for place, border in enumerate(borders))
-    return f"CASE {whens} ELSE {len(borders)} END"
+def _buckets(value: str, bounds: Sequence[int]) -> str:
+    whens = " ".join(f"WHEN {value} <= {bound} THEN {place}" for place, bound in enumerate(bounds))
+    return f"CASE {whens} ELSE {len(bounds)} END"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sqlalchemy import BigInteger, Column, Connection, Double, Index, Integer, String, Table, text
 
-from services.history import scale
+from services.history import histogram
 from services.history.tables import UtcTime, metadata
 
 HOUR, SIX_HOURS, DAY = 3_600, 21_600, 86_400
@@ -27,7 +27,7 @@ VALUES = {"all": None, "any": None, "hit": "hit", "cause": "cause", "session": "
 # Of any temperature: charts over time have many steps and do not tell warm from cold.
 ANY = "any"
 IN_QUARTERS = (ANY, "cause")
-# Parts that only count: requests by the class of their size, messages by the class of theirs.
+# Parts that only count: requests by the bucket of their size, messages by the bucket of theirs.
 COUNTS = ("size", "message")
 PARTS = (*VALUES, *COUNTS)
 
@@ -76,13 +76,13 @@ SUMS = (
 )
 
 
-def class_column(time: str, number: int) -> str:
-    """The column that counts the requests whose time fell into a class of the scale."""
+def bucket_column(time: str, number: int) -> str:
+    """The column that counts the requests whose time fell into a bucket of the histogram."""
     return f"{time}_{number}"
 
 
 # One row a span of time, part, kind, agent, model, value and temperature; unknown ones are NULL, as in rows.
-# Counts of the scale's classes are columns, NULL where none fell into it: a sum over some thousand of these
+# Counts of the buckets are columns, NULL where none fell into it: a sum over some thousand of these
 # rows then costs what it costs to read them, whatever number of requests they stand for.
 rollups = Table(
     "rollups",
@@ -97,7 +97,7 @@ rollups = Table(
     Column("temperature", String),
     *(Column(total.name, Double if total.real else BigInteger) for total in SUMS),
     *(Column(f"{time}_{edge}", Integer) for time in TIMES for edge in ("low", "high")),
-    *(Column(class_column(time, number), Integer) for time in TIMES for number in range(scale.CLASSES)),
+    *(Column(bucket_column(time, number), Integer) for time in TIMES for number in range(histogram.BUCKETS)),
 )
 Index("ix_rollups_span_part_start", rollups.c.span_s, rollups.c.part, rollups.c.start_s)
 # What charts of losses read, beside the wide rows: a month is some 40,000 of these.

@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, bindparam, text
 
-from services.history import scale
+from services.history import histogram
 from services.history.repeats import SIZES as MESSAGE_SIZES
 from services.history.reports import SIZES as REQUEST_SIZES
 from services.history.rollups import (
@@ -33,7 +33,7 @@ from services.history.rollups import (
     TEMPERATURE,
     TIMES,
     VALUES,
-    class_column,
+    bucket_column,
     step_sql,
 )  # fmt: skip
 from services.history.tables import UtcTime, time_of
@@ -46,7 +46,7 @@ BELOW = {SIX_HOURS: HOUR, DAY: SIX_HOURS}
 ADVISORY_KEY = int.from_bytes(b"MetaRoll")
 
 KEYS = ("kind", "agent", "model", "value", "temperature")
-CLASS_COLUMNS = tuple(class_column(time, number) for time in TIMES for number in range(scale.CLASSES))
+BUCKET_COLUMNS = tuple(bucket_column(time, number) for time in TIMES for number in range(histogram.BUCKETS))
 
 
 def roll_step(engine: Engine, now: float) -> bool:
@@ -105,10 +105,10 @@ def _roll(connection: Connection, span: int, start: int) -> None:
 
 @cache
 def _from_rows(dialect: str) -> tuple[str, ...]:
-    times = ", ".join(f"{scale.class_sql(f'{time}_ms')} AS {time}" for time in TIMES)
+    times = ", ".join(f"{histogram.bucket_sql(f'{time}_ms')} AS {time}" for time in TIMES)
     values = " ".join(f"WHEN '{part}' THEN {column}" for part, column in VALUES.items() if column)
     parts = ", ".join(f"('{part}')" for part in VALUES)
-    # Materialised: taken apart, the query would find the class anew for each of the columns that count it.
+    # Materialised: taken apart, the query would find the bucket anew for each of the columns that count it.
     hour = (
         f"WITH parts(part) AS (VALUES {parts}), hour AS MATERIALIZED (SELECT requests.*, part,"
         f" CASE part {values} END AS value,"
@@ -120,8 +120,8 @@ def _from_rows(dialect: str) -> tuple[str, ...]:
     for time in TIMES:
         names += [f"{time}_low", f"{time}_high"]
         sums += [f"MIN({time})", f"MAX({time})"]
-    names += CLASS_COLUMNS
-    sums += [f"SUM(CASE WHEN {time} = {n} THEN 1 END)" for time in TIMES for n in range(scale.CLASSES)]
+    names += BUCKET_COLUMNS
+    sums += [f"SUM(CASE WHEN {time} = {n} THEN 1 END)" for time in TIMES for n in range(histogram.BUCKETS)]
     keys = ", ".join(("part", *KEYS))
     insert = f"INSERT INTO rollups (span_s, start_s, {keys}, {', '.join(names)}) {hour}"
     whole = f"{insert} SELECT :span, :start, {keys}, {', '.join(sums)} FROM hour GROUP BY {keys}"
@@ -136,17 +136,17 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-def _classes(value: str, borders: tuple[int, ...]) -> str:
-    whens = " ".join(f"WHEN {value} <= {border} THEN '{place}'" for place, border in enumerate(borders))
-    return f"CASE {whens} ELSE '{len(borders)}' END"
+def _buckets(value: str, bounds: tuple[int, ...]) -> str:
+    whens = " ".join(f"WHEN {value} <= {bound} THEN '{place}'" for place, bound in enumerate(bounds))
+    return f"CASE {whens} ELSE '{len(bounds)}' END"
 
 
-def _counted(part: str, source: str, value: str, borders: tuple[int, ...]) -> str:
-    classed = f"SELECT kind, agent, model, {_classes(value, borders)} AS class {source}"
+def _counted(part: str, source: str, value: str, bounds: tuple[int, ...]) -> str:
+    bucketed = f"SELECT kind, agent, model, {_buckets(value, bounds)} AS bucket {source}"
     return (
         "INSERT INTO rollups (span_s, start_s, part, kind, agent, model, value, requests)"
-        f" SELECT :span, :start, '{part}', kind, agent, model, class, count(*) FROM ({classed}) AS classed"
-        " GROUP BY kind, agent, model, class"
+        f" SELECT :span, :start, '{part}', kind, agent, model, bucket, count(*) FROM ({bucketed}) AS bucketed"
+        " GROUP BY kind, agent, model, bucket"
     )
 
 
@@ -169,8 +169,8 @@ def _rollups_from_below() -> str:
     for time in TIMES:
         names += [f"{time}_low", f"{time}_high"]
         sums += [f"MIN({time}_low)", f"MAX({time}_high)"]
-    names += CLASS_COLUMNS
-    sums += [f"SUM({name})" for name in CLASS_COLUMNS]
+    names += BUCKET_COLUMNS
+    sums += [f"SUM({name})" for name in BUCKET_COLUMNS]
     keys = ", ".join(("part", *KEYS))
     return (
         f"INSERT INTO rollups (span_s, start_s, {keys}, {', '.join(names)})"

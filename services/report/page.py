@@ -60,10 +60,10 @@ def _charts(report: dict[str, Any]) -> list[tuple[str, str, Markup]]:
         ("Session lengths (requests)", "session_lengths"),
         ("Message sizes (bytes)", "message_sizes"),
     ):
-        classes = report[name]
-        if any(row["count"] for row in classes):
-            names = [label(row["up_to"], classes) for row in classes]
-            made.append((heading, "", charts.columns(heading, names, [row["count"] for row in classes])))
+        buckets = report[name]
+        if any(row["count"] for row in buckets):
+            names = [label(row["up_to"], buckets) for row in buckets]
+            made.append((heading, "", charts.columns(heading, names, [row["count"] for row in buckets])))
     return [(heading, legend, Markup(drawing)) for heading, legend, drawing in made]  # noqa: S704 - escaped
 
 

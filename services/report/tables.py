@@ -40,9 +40,9 @@ def tables(report: dict[str, Any]) -> list[Table]:
         _moved(report["moved_chunks"]),
         _live(report["live_data"]),
         *([_same(report["homogeneity"])] if report["homogeneity"] else []),
-        _classes("Session lengths", "Sessions by number of requests.", report["session_lengths"], "requests"),
-        _classes("Request sizes", "Requests by the bytes of their body.", report["request_sizes"], "bytes"),
-        _classes("Message sizes", "Messages by their bytes, each once.", report["message_sizes"], "bytes"),
+        _buckets("Session lengths", "Sessions by number of requests.", report["session_lengths"], "requests"),
+        _buckets("Request sizes", "Requests by the bytes of their body.", report["request_sizes"], "bytes"),
+        _buckets("Message sizes", "Messages by their bytes, each once.", report["message_sizes"], "bytes"),
         _hours(report["hit_rate"]),
     ]
     return [table for table in made if table.rows]
@@ -251,15 +251,15 @@ def _items(found: dict[str, Any]) -> list[list[Cell]]:
     return [[row["hash"], row["times"], row["sessions"], row["bytes"]] for row in found["items"]]
 
 
-def _classes(title: str, note: str, classes: list[dict[str, Any]], unit: str) -> Table:
-    rows: list[list[Cell]] = [[label(row["up_to"], classes), row["count"]] for row in classes]
-    return Table(title, note, (unit, "count"), rows if any(row["count"] for row in classes) else [])
+def _buckets(title: str, note: str, buckets: list[dict[str, Any]], unit: str) -> Table:
+    rows: list[list[Cell]] = [[label(row["up_to"], buckets), row["count"]] for row in buckets]
+    return Table(title, note, (unit, "count"), rows if any(row["count"] for row in buckets) else [])
 
 
-def label(top: int | None, classes: list[dict[str, Any]]) -> str:
-    """The name of a class by its upper border; the open one is named by the border below."""
+def label(top: int | None, buckets: list[dict[str, Any]]) -> str:
+    """The name of a bucket by its upper bound; the open one is named by the bound below."""
     if top is None:
-        return f"over {_short(classes[-2]['up_to'])}"
+        return f"over {_short(buckets[-2]['up_to'])}"
     return f"up to {_short(top)}"
 
 

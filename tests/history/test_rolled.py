@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import func, select, text
 
-from services.history import migrate, repeats, reports, scale, spans
+from services.history import histogram, migrate, repeats, reports, spans
 from services.history.engine import open_engine
 from services.history.queries import Filters
 from services.history.rollups import DAY, HOUR, SIX_HOURS, prompt_rollups, rollups, rollups_due
@@ -77,7 +77,7 @@ SPANS = {
 
 
 def test_figures_are_those_of_the_rows(filled):
-    """In all and in every grouping: counts and sums exactly, percentiles within the scale's error."""
+    """In all and in every grouping: counts and sums exactly, percentiles within the histogram's error."""
     for span, by in itertools.product(SPANS.values(), (None, *reports.GROUPS)):
         exact = filled.ask(reports.figures, span, by, exact=True)
         found = filled.ask(reports.figures, span, by)
@@ -105,8 +105,8 @@ def about(value):
 
 
 def close(value, exact):
-    bounded = min(max(exact, scale.LEAST_MS), scale.middle(scale.CLASSES - 1))
-    assert value == pytest.approx(bounded, rel=scale.RELATIVE_ERROR)
+    bounded = min(max(exact, histogram.LEAST_MS), histogram.middle(histogram.BUCKETS - 1))
+    assert value == pytest.approx(bounded, rel=histogram.RELATIVE_ERROR)
 
 
 QUESTIONS = (
@@ -135,7 +135,7 @@ def test_shared_prompts_are_those_of_the_rows(filled):
 
 
 def test_series_are_those_of_the_rows(filled):
-    """The same steps, counts, reuse and losses; the time to the first token within the scale's error."""
+    """The same steps, counts, reuse and losses; the time to the first token within the histogram's error."""
     for step_s in (900, HOUR, SIX_HOURS):
         assert_same_series(filled, step_s)
 
@@ -161,7 +161,7 @@ def test_few_rows_are_read_themselves(filled):
     """Then percentiles are exact, and the report says so."""
     with filled.engine.connect() as connection:
         assert reports.percentile_error(connection, Filters()) == 0.0
-    assert filled.ask(reports.percentile_error, Filters()) == scale.RELATIVE_ERROR
+    assert filled.ask(reports.percentile_error, Filters()) == histogram.RELATIVE_ERROR
     assert filled.ask(reports.percentile_error, Filters(session="s1")) == 0.0
 
 
