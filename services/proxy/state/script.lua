@@ -63,6 +63,7 @@ local function see(part, now, ttl, cap, agent, meta)
   local count = call('HINCRBY', key, 'count', 1)
   if count == 1 then call('HSET', key, 'meta', meta, 'first', now) end
   call('HSET', key, 'last', now)
+  -- 36: `limits.AGENTS` names beside count, meta, first and last
   if call('HINCRBY', key, 'a:' .. agent, 1) == 1 and call('HLEN', key) > 36 then
     call('HDEL', key, 'a:' .. agent)
     call('HINCRBY', key, 'a:other', 1)
