@@ -16,7 +16,7 @@ import click
 from services.cli import COMMANDS, cli
 from services.cli.agents import AGENTS, text_for
 from services.history.ready import QUERIES
-from services.proxy.admin import counters, hoard
+from services.proxy.admin import cache_metrics, counters
 from services.proxy.admin.metrics import Metrics, outbox_families, state_families
 from services.settings import FILE_ONLY, HELP, PREFIX, Settings
 
@@ -120,7 +120,7 @@ def metrics_table() -> str:
     """Every metric family with its type, labels and help text."""
     metrics = Metrics()
     metrics.attach(lambda: [*outbox_families(_Everything()), *state_families(_Everything())])
-    metrics.attach(lambda: [*counters.families((), None), *hoard.families(None, {})])
+    metrics.attach(lambda: [*counters.families((), None), *cache_metrics.families(None, {})])
     rows = []
     for family in sorted(metrics.registry.collect(), key=lambda found: found.name):
         if family.name.startswith("metalanchor_process_"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from services import docs
-from services.proxy.admin import counters, hoard
+from services.proxy.admin import cache_metrics, counters
 from services.proxy.admin.metrics import COUNTERS, HISTOGRAMS, Metrics, outbox_families, state_families
 
 BOARD = json.loads((docs.ROOT / "docs" / "grafana" / "metalanchor.json").read_text("utf-8"))
@@ -15,7 +15,7 @@ EXPRESSIONS = [target["expr"] for panel in BOARD["panels"] for target in panel["
 LABELS = {name: set(labels) for name, (_, labels) in COUNTERS.items()}
 LABELS |= {name: {*labels, "le"} for name, (_, labels, _) in HISTOGRAMS.items()}
 LABELS |= {"semantic_failures": {"kind"}}
-LABELS |= {f"response_cache_{name}": set() for name in (*hoard.GAUGES, *hoard.COUNTERS)}
+LABELS |= {f"response_cache_{name}": set() for name in (*cache_metrics.GAUGES, *cache_metrics.COUNTERS)}
 LABELS |= {f"backend_{name}": {"backend"} for name in counters.GAUGES}
 FROM_PROMETHEUS = {"instance", "job"}
 
@@ -25,7 +25,7 @@ def exported() -> set[str]:
     metrics = Metrics()
     everything = docs._Everything()
     metrics.attach(lambda: [*outbox_families(everything), *state_families(everything)])
-    metrics.attach(lambda: [*counters.families((), None), *hoard.families(None, {})])
+    metrics.attach(lambda: [*counters.families((), None), *cache_metrics.families(None, {})])
     names = set()
     for family in metrics.registry.collect():
         endings = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"]}.get(family.type, [""])

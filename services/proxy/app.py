@@ -16,7 +16,7 @@ from services.proxy.admin.login import Door, wants_page
 from services.proxy.backends.moving import leave_stand_in
 from services.proxy.context import Context, Destination, close_context, open_context
 from services.proxy.wire import errors
-from services.proxy.wire.departure import Receive
+from services.proxy.wire.disconnect import Receive
 from services.proxy.wire.entry import Scope
 from services.proxy.wire.errors import RefusedError
 from services.proxy.wire.forward import Passage

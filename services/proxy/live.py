@@ -13,7 +13,7 @@ from services.proxy.flow import Flow
 Ending = Literal["client_cancelled", "proxy_stopped"]
 
 
-class Underway:
+class LiveFlow:
     """One flow, its task, and why it was ended early, if it was. `close` writes its row, once."""
 
     __slots__ = ("_task", "close", "ending", "flow")
@@ -33,7 +33,7 @@ class Live:
     """All flows under way in this process, in order of arrival."""
 
     def __init__(self) -> None:
-        self._flows: dict[str, Underway] = {}
+        self._flows: dict[str, LiveFlow] = {}
         self._empty = asyncio.Event()
         self._empty.set()
         self.stopping = False
@@ -41,14 +41,14 @@ class Live:
     def __len__(self) -> int:
         return len(self._flows)
 
-    def __iter__(self) -> Iterator[Underway]:
+    def __iter__(self) -> Iterator[LiveFlow]:
         return iter(list(self._flows.values()))
 
-    def enter(self, flow: Flow, close: Callable[[], None]) -> Underway:
+    def enter(self, flow: Flow, close: Callable[[], None]) -> LiveFlow:
         """Register the flow that the current task carries; `close` is called if it will not end by itself."""
         task = asyncio.current_task()
         assert task is not None
-        underway = self._flows[flow.id] = Underway(flow, task, close)
+        underway = self._flows[flow.id] = LiveFlow(flow, task, close)
         self._empty.clear()
         return underway
 

@@ -28,10 +28,10 @@ from services.proxy.admin.errors import HistoryUnavailable, on_bug, on_depth, on
 from services.proxy.admin.hardening import HEADERS
 from services.proxy.admin.history import History
 from services.proxy.admin.login import Door
-from services.proxy.admin.neighbours import Neighbours
 from services.proxy.admin.pages import trends
 from services.proxy.admin.pages.site import Site
 from services.proxy.admin.parts import Parts
+from services.proxy.admin.peers import Peers
 
 __all__ = ["create_admin"]
 
@@ -41,7 +41,7 @@ PREFIX = "/metalanchor"
 def create_admin(ctx: Parts) -> Litestar:
     """The admin application; `ctx` is the process's `Context`."""
     history = History(ctx.settings.database)
-    neighbours = Neighbours(ctx)
+    peers = Peers(ctx)
     site = Site(Door(ctx.key, ctx.settings.token))
     parts = [
         rows.routes(ctx, history),
@@ -59,7 +59,7 @@ def create_admin(ctx: Parts) -> Litestar:
         path=PREFIX,
         route_handlers=[
             health.routes(ctx, history),
-            events.routes(ctx, history, neighbours),
+            events.routes(ctx, history, peers),
             api,
             pages.routes(ctx, history, site),
         ],
@@ -81,8 +81,8 @@ def create_admin(ctx: Parts) -> Litestar:
             Exception: on_bug,
         },
         response_headers=[ResponseHeader(name=name, value=value) for name, value in HEADERS.items()],
-        on_startup=[neighbours.start],
-        on_shutdown=[history.close, neighbours.close],
+        on_startup=[peers.start],
+        on_shutdown=[history.close, peers.close],
         logging_config=None,
         debug=False,
     )

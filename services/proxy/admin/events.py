@@ -3,7 +3,7 @@
 Owns nothing but the count of its followers. Nothing is pushed by requests: each follower looks a few times a
 second, takes what is new and leaves the rest, so that any number of requests makes a bounded number of
 events, and a follower that reads slowly holds up nobody but itself. It shows all processes of the
-installation while Redis carries what they tell (`services.proxy.admin.neighbours`), else this one; ``hello``
+installation while Redis carries what they tell (`services.proxy.admin.peers`), else this one; ``hello``
 says which.
 """
 
@@ -19,8 +19,8 @@ from litestar.response import Stream
 from services.proxy.admin.errors import HistoryUnavailable, failure
 from services.proxy.admin.filters import All, refuse_unknown
 from services.proxy.admin.history import History
-from services.proxy.admin.neighbours import Neighbours
 from services.proxy.admin.parts import Parts
+from services.proxy.admin.peers import Peers
 from services.proxy.admin.recent import brief, plain
 from services.proxy.admin.underway import MOST, describe
 
@@ -38,7 +38,7 @@ HISTORY_LIMIT_S = 2.0
 _encode = msgspec.json.Encoder().encode
 
 
-def routes(ctx: Parts, history: History, neighbours: Neighbours) -> Router:
+def routes(ctx: Parts, history: History, peers: Peers) -> Router:
     """``/events``."""
     followers = 0
 
@@ -52,8 +52,8 @@ def routes(ctx: Parts, history: History, neighbours: Neighbours) -> Router:
             nonlocal followers
             followers += 1
             try:
-                stream = follow(ctx, history, neighbours, everything=all)
-                with neighbours.watching():
+                stream = follow(ctx, history, peers, everything=all)
+                with peers.watching():
                     async with contextlib.aclosing(stream):
                         async for event in stream:
                             yield event
@@ -65,29 +65,27 @@ def routes(ctx: Parts, history: History, neighbours: Neighbours) -> Router:
     return Router("/", route_handlers=[events], tags=["live"])
 
 
-async def follow(
-    ctx: Parts, history: History, neighbours: Neighbours, *, everything: bool
-) -> AsyncGenerator[bytes]:
+async def follow(ctx: Parts, history: History, peers: Peers, *, everything: bool) -> AsyncGenerator[bytes]:
     """Events until the proxy stops: ``hello``, ``history``, then ``underway`` and ``ended`` as they come.
 
     ``hello`` comes again when the other processes can be heard from now on, or no longer.
     """
-    mark, heard = ctx.recent.mark, neighbours.mark
+    mark, heard = ctx.recent.mark, peers.mark
     shared: bool | None = None
     shown: bytes | None = None
     quiet = 0
     while not ctx.live.stopping:
-        if neighbours.shared != shared:
-            first, shared = shared is None, neighbours.shared
+        if peers.shared != shared:
+            first, shared = shared is None, peers.shared
             yield event("hello", {"workers": ctx.settings.workers, "shared": shared, "look_s": LOOK_S})
             if first:
                 yield event("history", {"items": await _history(ctx, history, everything=everything)})
-        found, now = _underway(ctx, neighbours, everything=everything)
+        found, now = _underway(ctx, peers, everything=everything)
         if found != shown:
             shown, quiet = found, 0
             yield now
-        news, more = ctx.recent.since(mark, BATCH), neighbours.since(heard, BATCH)
-        mark, heard = news.mark, neighbours.mark
+        news, more = ctx.recent.since(mark, BATCH), peers.since(heard, BATCH)
+        mark, heard = news.mark, peers.mark
         rows = sorted([*(brief(plain(record)) for record in news.records), *more.rows], key=_by_id)
         items = [row for row in rows if everything or _is_shown(row)][-BATCH:]
         if items:
@@ -106,10 +104,10 @@ def event(name: str, data: Any) -> bytes:
     return b"event: " + name.encode() + b"\ndata: " + _encode(data) + b"\n\n"
 
 
-def _underway(ctx: Parts, neighbours: Neighbours, *, everything: bool) -> tuple[bytes, bytes]:
+def _underway(ctx: Parts, peers: Peers, *, everything: bool) -> tuple[bytes, bytes]:
     """What is under way, without the time that passes, to notice a change; and the event that tells it."""
     items = describe((underway.flow for underway in ctx.live), ctx.speeds, everything=everything)
-    theirs, more = neighbours.underway()
+    theirs, more = peers.underway()
     items += [flow for flow in theirs if everything or flow.kind == "generation"]
     items = sorted(items, key=lambda flow: flow.received_at)[:MOST]
     sent = event("underway", {"items": items, "total": len(ctx.live) + more})

@@ -11,9 +11,9 @@ from typing import Any
 from litestar import Response, Router, get
 
 from services.proxy.admin import counters
+from services.proxy.admin.cache_metrics import CacheMetrics
 from services.proxy.admin.errors import HistoryUnavailable
 from services.proxy.admin.history import History
-from services.proxy.admin.hoard import Hoard
 from services.proxy.admin.metrics import CONTENT_TYPE, Family, outbox_families, state_families
 from services.proxy.admin.parts import Parts
 from services.proxy.admin.recent import iso
@@ -26,8 +26,8 @@ DATABASE_LIMIT_S = 1.5
 def routes(ctx: Parts, history: History) -> Router:
     """The health routes."""
     ctx.metrics.attach(lambda: _families(ctx))
-    hoard = Hoard(ctx.answers)
-    ctx.metrics.attach(hoard.families)
+    cache_metrics = CacheMetrics(ctx.answers)
+    ctx.metrics.attach(cache_metrics.families)
     if ctx.answers is not None:
         ctx.answers.on_lookup(ctx.metrics.looked)
 
@@ -41,7 +41,7 @@ def routes(ctx: Parts, history: History) -> Router:
 
     @get("/metrics", summary="Prometheus metrics", media_type=CONTENT_TYPE)
     async def metrics() -> Response[bytes]:
-        await hoard.refresh()
+        await cache_metrics.refresh()
         return Response(ctx.metrics.render(), media_type=CONTENT_TYPE)
 
     return Router("/", route_handlers=[healthz, status, metrics], tags=["health"])

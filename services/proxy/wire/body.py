@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from services.proxy.wire import errors
-from services.proxy.wire.departure import Receive
+from services.proxy.wire.disconnect import Receive
 from services.proxy.wire.headers import Headers, value_of
 
 # How long a refused upload is still taken in, so that the client reads the answer and not a reset connection:

@@ -10,7 +10,7 @@ from typing import Any
 from services.proxy.context import Context, Destination
 from services.proxy.flow import Flow
 from services.proxy.identity import identify
-from services.proxy.live import Underway
+from services.proxy.live import LiveFlow
 from services.proxy.settling.row import record_of
 from services.proxy.steps import report
 from services.record import Record
@@ -18,7 +18,7 @@ from services.record import Record
 Scope = dict[str, Any]
 
 
-def enter(ctx: Context, to: Destination, scope: Scope, close: Callable[[], None]) -> Underway:
+def enter(ctx: Context, to: Destination, scope: Scope, close: Callable[[], None]) -> LiveFlow:
     """Note that a request for `to` was received; the current task carries it, `close` ends it by force."""
     flow = Flow(
         backend=to.backend,

@@ -20,7 +20,7 @@ from services.proxy.upstream.base import Exchange, RequestHead, Response, Upstre
 from services.proxy.wire import body as bodies
 from services.proxy.wire import errors
 from services.proxy.wire.cached import consult, let_go, store
-from services.proxy.wire.departure import Departure, Receive
+from services.proxy.wire.disconnect import DisconnectWatch, Receive
 from services.proxy.wire.entry import Scope, enter, leave
 from services.proxy.wire.errors import BrokenAnswerError, RefusedError
 from services.proxy.wire.guard import Guard
@@ -45,7 +45,7 @@ class Passage:
         self.flow = flow = self._underway.flow
         flow.dialect = for_route(flow.method, flow.path)
         ctx.outbox.open(flow)
-        self._departure = Departure(receive, self._client_left)
+        self._disconnect = DisconnectWatch(receive, self._client_left)
         self._relay = Relay(flow, send, self._conclude)
         self._exchange: Exchange | None = None
         self._body_read = False
@@ -80,8 +80,8 @@ class Passage:
             self._end()
             # These know this object by its methods: a circle, which would keep the body until the collector
             # comes round.
-            self._departure.release()
-            del self._departure, self._relay, self._underway
+            self._disconnect.release()
+            del self._disconnect, self._relay, self._underway
 
     async def _carry(self) -> None:
         flow, ctx = self.flow, self._ctx
@@ -102,7 +102,7 @@ class Passage:
                 await self._fix_and_open(body)
             else:
                 await self._open(body, len(body))
-                self._departure.watch()
+                self._disconnect.watch()
                 if analysed:
                     await understand(flow, body, ctx)
                 self._to.watcher.glance()
@@ -115,7 +115,7 @@ class Passage:
 
     async def _fix_and_open(self, body: bytes) -> None:
         """Write the request with what a fix puts in, which has to be known first."""
-        self._departure.watch()
+        self._disconnect.watch()
         await understand(self.flow, body, self._ctx)
         fixed = await fix(self.flow, body, self._ctx)
         self._unfixed = body if self.flow.fixes else None
@@ -123,7 +123,7 @@ class Passage:
 
     async def _from_cache(self, cache: ResponseCache, body: bytes) -> bool:
         """Whether the response cache answered; else the backend's answer is listened to, to be stored."""
-        self._departure.watch()
+        self._disconnect.watch()
         query = self._scope["query_string"]
         self._ticket = ticket = await consult(cache, self._ctx, self.flow, body, query, self._relay)
         if ticket is not None and ticket.flight is not None:
@@ -164,7 +164,7 @@ class Passage:
             yield piece
         self._body_read = True
         self.flow.body_at = time.perf_counter()
-        self._departure.watch()
+        self._disconnect.watch()
 
     async def _answer(self) -> None:
         exchange = self._exchange
@@ -270,7 +270,7 @@ class Passage:
         flow, ctx = self.flow, self._ctx
         if flow.ended_at is not None:
             return
-        self._departure.ended = True
+        self._disconnect.ended = True
         if ctx.answers is not None:
             let_go(ctx.answers, flow, self._ticket)
         flow.ended_at, flow.phase = time.perf_counter(), "ended"

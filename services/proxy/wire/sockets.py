@@ -6,7 +6,7 @@ import time
 from services.proxy.context import Context, Destination
 from services.proxy.flow import Flow
 from services.proxy.wire import errors, websocket
-from services.proxy.wire.departure import Receive
+from services.proxy.wire.disconnect import Receive
 from services.proxy.wire.entry import Scope, enter, leave
 from services.proxy.wire.errors import RefusedError
 from services.proxy.wire.guard import Guard

@@ -14,7 +14,7 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 
 from services.proxy.backends.backend import Backend
-from services.proxy.wire.departure import Receive
+from services.proxy.wire.disconnect import Receive
 from services.proxy.wire.headers import Headers, relayed_headers, sent_headers
 from services.proxy.wire.relay import Send
 

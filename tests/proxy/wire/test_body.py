@@ -1,4 +1,4 @@
-"""Reading bodies, and noticing departures: over a scripted `receive`, without sockets."""
+"""Reading bodies, and noticing disconnects: over a scripted `receive`, without sockets."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from services.proxy.wire import body as bodies
-from services.proxy.wire.departure import Departure
+from services.proxy.wire.disconnect import DisconnectWatch
 from services.proxy.wire.errors import RefusedError
 
 LENGTH = [(b"content-length", b"6")]
@@ -72,15 +72,15 @@ async def test_a_client_that_leaves_in_its_upload() -> None:
         await bodies.read(script(piece(b"abc"), GONE), LENGTH, 100, 5)
 
 
-async def test_a_departure_is_told_once_and_not_after_the_end() -> None:
-    """The end of the body is passed over; a departure after the answer is none."""
+async def test_a_disconnect_is_told_once_and_not_after_the_end() -> None:
+    """The end of the body is passed over; one after the answer is none."""
     left: list[int] = []
-    departure = Departure(script(piece(b"", False), GONE), lambda: left.append(1))
-    departure.watch()
+    disconnect = DisconnectWatch(script(piece(b"", False), GONE), lambda: left.append(1))
+    disconnect.watch()
     await asyncio.sleep(0.02)
     assert left == [1]
 
-    late = Departure(script(0.02, GONE), lambda: left.append(2))
+    late = DisconnectWatch(script(0.02, GONE), lambda: left.append(2))
     late.watch()
     late.ended = True
     await asyncio.sleep(0.05)

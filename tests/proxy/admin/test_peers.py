@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from redis.exceptions import ConnectionError as LostError
 
-from services.proxy.admin import neighbours
-from services.proxy.admin.neighbours import KEPT, Neighbours, Word
+from services.proxy.admin import peers
+from services.proxy.admin.peers import KEPT, Peers, Word
 from tests.proxy.admin.test_events import CHAT, DONE, chat, following
 from tests.support.backend.script import sse
 
@@ -143,17 +143,17 @@ async def test_a_redis_that_goes_away_between_two_dashboards_is_asked_with_pause
             raise LostError
 
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(Neighbours(ctx)._trying(work), 0.3)
+        await asyncio.wait_for(Peers(ctx)._trying(work), 0.3)
     assert tried == 2
 
 
 def test_a_follower_that_does_not_look_costs_a_bounded_memory():
     """The oldest rows heard go first, and are counted as missed."""
     ctx = SimpleNamespace(settings=SimpleNamespace(redis_url=None), key=b"k" * 32)
-    found = Neighbours(ctx)
+    found = Peers(ctx)
     for number in range(KEPT + 88):
         word = Word(process="p", total=0, underway=[], ended=[{"id": str(number)}], missed=1)
-        found._take(neighbours._encode(word))
+        found._take(peers._encode(word))
     rows, missed = found.since(0, KEPT * 4)
     assert len(rows) == KEPT
     assert rows[-1] == {"id": str(KEPT + 87)}

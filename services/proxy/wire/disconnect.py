@@ -11,7 +11,7 @@ from typing import Any, cast
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 
-class Departure:
+class DisconnectWatch:
     """Calls `left` once when the client goes before `ended` is set."""
 
     __slots__ = ("_left", "_pending", "_receive", "_watching", "ended")

@@ -67,7 +67,7 @@ class Others(NamedTuple):
     missed: int
 
 
-class Neighbours:
+class Peers:
     """The other processes, as far as they tell; `watched` counts the followers here."""
 
     def __init__(self, ctx: Parts) -> None:

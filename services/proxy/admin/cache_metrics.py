@@ -26,8 +26,8 @@ COUNTERS = {
 Family = CounterMetricFamily | GaugeMetricFamily
 
 
-class Hoard:
-    """What is known of the cache, None where it is off."""
+class CacheMetrics:
+    """What is known of a cache, which is None where it is off."""
 
     def __init__(self, cache: ResponseCache | None) -> None:
         self._cache = cache
