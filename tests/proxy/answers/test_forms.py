@@ -150,3 +150,16 @@ def test_usage_of_anthropic_is_the_last_of_each_count() -> None:
     whole = FORMS["anthropic"].join(events)
     assert whole is not None
     assert whole["usage"] == {"input_tokens": 5, "output_tokens": 9, "service_tier": "standard"}
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "anthropic"])
+def test_an_answer_that_ends_in_calls_and_has_none_is_not_complete(dialect: str) -> None:
+    """They were lost on the way, whatever text stands beside them."""
+    whole = json.loads(json.dumps(WHOLE[dialect]))
+    assert FORMS[dialect].complete(whole, {})
+    if dialect == "anthropic":
+        whole |= {"stop_reason": "tool_use", "content": [{"type": "text", "text": "Let me look."}]}
+    else:
+        message = {"role": "assistant", "content": "Let me look."}
+        whole["choices"] = [{"index": 0, "message": message, "finish_reason": "tool_calls"}]
+    assert not FORMS[dialect].complete(whole, {})

@@ -78,6 +78,8 @@ class AnthropicForm:
         calls = [block for block in blocks if block.get("type") == "tool_use"]
         if not all(call.get("name") and is_json(call.get("input")) for call in calls):
             return False
+        if whole["stop_reason"] == "tool_use" and not calls:
+            return False  # its calls were lost on the way
         return bool(calls) or any(block.get("type") == "text" and block.get("text") for block in blocks)
 
     def only_usage(self, event: Event) -> bool:  # noqa: ARG002 part of the interface

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from services.proxy.answers.forms.base import Event, Object, grow, is_json, objects, overlay
 
-FINISHED = frozenset({"stop", "tool_calls", "function_call"})
+CALLING = frozenset({"tool_calls", "function_call"})
+FINISHED = frozenset({"stop"}) | CALLING
 # Members of a chunk that are the stream's own; all others stand in both forms, the last one counts.
 _NOT_COPIED = frozenset({"choices", "object", "obfuscation", "prompt_progress"})
 
@@ -157,4 +158,6 @@ def _says(choice: Object) -> bool:
     called = [function for function in functions if isinstance(function, dict)]
     if not all(function.get("name") and is_json(function.get("arguments")) for function in called):
         return False
+    if choice.get("finish_reason") in CALLING and not called:
+        return False  # its calls were lost on the way
     return bool(called or message.get("content") or message.get("refusal"))
