@@ -55,12 +55,12 @@ def bench(*, scenarios: str, output: Path | None, as_json: bool, **options: Any)
     from services.evidence.markdown import render  # noqa: PLC0415
 
     text = render(found)
-    if output:
-        _write(output, found, text)
     if as_json:
         print_json(found)
     else:
         click.echo(text)
+    if output:
+        _write(output, found, text)
 
 
 def measure(target: "Target", book: "Book", run: dict[str, Any]) -> dict[str, Any]:
@@ -123,10 +123,13 @@ def _progress() -> Iterator[_Told]:
 def _write(output: Path, found: dict[str, Any], text: str) -> None:
     import msgspec  # noqa: PLC0415
 
-    output.parent.mkdir(parents=True, exist_ok=True)
     document = msgspec.json.format(msgspec.json.encode(found), indent=2)
-    output.with_suffix(".json").write_bytes(document + b"\n")
-    output.with_suffix(".md").write_text(text, "utf-8")
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.with_suffix(".json").write_bytes(document + b"\n")
+        output.with_suffix(".md").write_text(text, "utf-8")
+    except OSError as error:
+        raise Failure(f"{output} cannot be written: {error.strerror}.") from None
 
 
 def leave_on_sigterm() -> None:

@@ -45,7 +45,7 @@ def export(file: Path, form: str | None, everything: bool, **filters: Any) -> No
         except BrokenPipeError:  # whoever reads standard output has seen enough
             raise
         except OSError as error:
-            raise Failure(f"{file} cannot be written: {error.strerror}.") from None
+            raise Failure(f"{file} cannot be written: {error.strerror or error}.") from None
 
 
 def _to_file(connection: Any, filters: Any, form: str, file: Path) -> int:

@@ -11,6 +11,8 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 from redis import Redis
@@ -164,15 +166,11 @@ class Service:
             self._pruning = bool(self._redis.set(PRUNE_LOCK, "1", nx=True, ex=PRUNE_S - 60))
         if not self._pruning:
             return
-        try:
+        with self._history():
             before = retention.cutoff(self._keep_days)
             more = retention.prune_step(self._engine, before) == retention.BATCH
             more |= retention.prune_bodies_step(self._engine, before) == retention.BODIES
-            more = more or retention.prune_samples_step(self._engine, before) >= retention.BATCH
-        except SQLAlchemyError as error:
-            self._store.probe()  # says what is wrong, unless it has passed
-            raise Unavailable(type(error).__name__) from None
-        self._pruning = more
+            self._pruning = more or retention.prune_samples_step(self._engine, before) >= retention.BATCH
 
     def _roll(self) -> None:
         # One step a turn: a long history that has no sums yet gets them beside the rows that come in. While
@@ -180,13 +178,19 @@ class Service:
         began = time.monotonic()
         if began < self._roll_at and self._busy:
             return
-        try:
+        with self._history():
             self._rolling = rolling.roll_step(self._engine, time.time())
+        ended = time.monotonic()
+        self._roll_at = ended + 9 * (ended - began)
+
+    @contextmanager
+    def _history(self) -> Iterator[None]:
+        """Work on the history; raises `Unavailable` where it does not work."""
+        try:
+            yield
         except SQLAlchemyError as error:
             self._store.probe()  # says what is wrong, unless it has passed
             raise Unavailable(type(error).__name__) from None
-        ended = time.monotonic()
-        self._roll_at = ended + 9 * (ended - began)
 
     def _wait_for_database(self, error: Unavailable) -> None:
         log.warning("the history takes no rows: %s; batches stay queued", error)
