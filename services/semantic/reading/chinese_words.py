@@ -16,6 +16,10 @@ _NUMERAL = re.compile(
     rf"(?<![一二三四五六七八九十百千万亿第周星期礼拜零{HOLE[1:-1]}])([一二两三四五六七八九]千(?:[一二三四五六七八九]百)?(?![百克米零一二三四五六七八九])|[一二两三四五六七八九]百(?:[一二三四五六七八九]十[一二三四五六七八九]?)?|[二两三四五六七八九]?十[一二三四五六七八九]?|[二两三四五六七八九])"
     rf"(?=(?:{alternatives(_DATA['measures'].split())}))"
 )
+# One of a unit, where it is converted.
+_UNIT = re.compile(
+    r"^一(?=(?:公?斤|公?里|公?顷|公?尺|[米克升吨亩寸尺两磅码]|英[里尺寸镑]|海里|[千毫厘分]米|美元|欧元|光年|小时|分钟)(?:等于|是|有|合))"
+)
 _ANY = f"{TOOL}|{alternatives(_DATA['tools'].split())}"
 _PLACE = rf"((?:{_ANY})~?{HOLE}?)"
 _OWNED = alternatives(set(_DATA["belongings"].split()) - {"的"})
@@ -47,9 +51,8 @@ _PART_FIRST = re.compile(
 )
 # "中国的银行" are banks, "中国银行" is one.
 # So does "的" behind a verb or an adjective of one character: 买的衣服 and 买衣服, 热的狗 and 热狗.
-_RELATIVE = (
-    r"(?<![红白黑黄绿蓝热冷死])(?<!(?<![好小])[吃喝看])(?<!(?<![常实专通适作])用)(?<![写画做买卖穿养])"
-)
+_BARE = "".join(f"(?<!(?<![{_DATA['compounds'].get(one) or '!'}]){one})" for one in _DATA["compounds"])
+_RELATIVE = rf"{_BARE}(?<!(?<![好小])[吃喝看])(?<!(?<![常实专通适作])用)(?<![写画做买卖穿养])"
 _OF = re.compile(rf"(?<!目){_RELATIVE}的(?!确|士|话|{alternatives(_DATA['institutions'].split())})")
 
 
@@ -82,7 +85,7 @@ def folded(text: str, ask: str, *, strict: bool) -> str:
     """The text with one word for each group of synonyms; where words are what is asked about, as it is."""
     if strict:
         return text
-    text = _NUMERAL.sub(_counted, text)
+    text = _NUMERAL.sub(_counted, _UNIT.sub("1", text))
     text = _OF.sub("", text)
     used: dict[str, set[str]] = {}
     for word in _GROUPED.findall(text):
