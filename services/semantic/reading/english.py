@@ -4,9 +4,15 @@
 
 import re
 
-from services.semantic.reading import english_frames, english_grammar, english_relations, english_words
+from services.semantic.reading import (
+    english_frames,
+    english_grammar,
+    english_phrasing,
+    english_relations,
+    english_words,
+)
 from services.semantic.reading.base import Reading
-from services.semantic.reading.spans import FIRST, HOLE, LAST, Span
+from services.semantic.reading.spans import FIRST, HOLE, LAST, Span, measured
 
 _WH = frozenset({"what", "why", "when", "where", "who", "whom", "whose", "which", "how"})
 _AUX = frozenset({
@@ -97,11 +103,13 @@ def read(masked: str, spans: tuple[Span, ...]) -> Reading:
     """The reading of a normalised question whose spans are cut out."""
     text = english_words.lowered(masked)
     text = _ended(text)
-    text = text if _about_words(text) else english_words.corrected(text)
+    if not _about_words(text):
+        text, spans = measured(english_words.corrected(text), spans)
     text = _turned(english_frames.bare(text, strict=_about_words(text)))
     text = english_relations.ordered(text)
     strict = _about_words(text)
-    text = english_relations.allowed(english_grammar.plain(text), technical=english_words.technical(text))
+    text = english_grammar.plain(english_phrasing.plain(text))
+    text = english_relations.allowed(text, technical=english_words.technical(text))
     text, setting = english_words.setting(text) if not strict else (text, ())
     defining = english_words.defining(text)
     if not strict:
@@ -138,7 +146,7 @@ def _turned(text: str) -> str:
 
 
 def _tokens(text: str) -> list[str]:
-    return re.sub(r"\s*[.?!;]+\s*", " . ", re.sub(r"[,:\"'()-]", " ", text)).split()
+    return re.sub(r"\s*[.?!;]+\s*", " . ", re.sub(r"[,:\"'()]|-(?![a-z])", " ", text)).split()
 
 
 def _asked(text: str) -> tuple[str, list[str], list[str]]:

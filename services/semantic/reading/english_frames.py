@@ -21,9 +21,9 @@ _ON = rf"(?:[ ]*[,.:!][,.:! ]*| (?=(?:{WH}|{_AUX}|{_VERBS}|i|we|please|kindly|hi
 _OPENINGS = tuple(
     re.compile(pattern)
     for pattern in (
-        r"(?:hi|hello|hey|hiya|greetings|good (?:morning|afternoon|evening|day))(?: there| all| everyone| guys)?\b"
+        r"(?:hi|hello|hey|hiya|greetings|good (?:morning|afternoon|evening|day))(?: there| all| everyone| guys| claude| chatgpt| gpt| assistant| ai| bot| buddy| friend| team| folks)?\b"
         + _ON,
-        r"(?:ok|okay|so|well|um|uh|alright|sorry|excuse me|quick question|question|just curious|out of curiosity)\b"
+        r"(?:ok|okay|so|well|um|uh|alright|sorry|excuse me|quick question|question|just (?:curious|wondering)|wondering|out of curiosity)\b"
         + _ON,
         r"(?:please|kindly|pls)\b[, ]*",
         r"(?:sorry (?:to (?:bother|disturb) you|for (?:bothering|disturbing) you)|if you do(?: not|n't) mind|one (?:more )?question|a (?:quick|simple) question|to bother you)\b[, ]*(?:but )?[,:. ]*",
@@ -50,13 +50,21 @@ _OPENINGS = tuple(
         r"let me know (?=" + WH + ")",
         r"(?:help me understand|help me to understand|help me figure out) (?=" + WH + ")",
         rf"(?:can|could|would|will) you(?: please| kindly| possibly)? (?=(?:{_VERBS}|briefly|quickly)\b)",
+        rf"(?:i|we) (?:would|'d) (?:really )?(?:appreciate it|be grateful|be glad|be happy) if you (?:could|can|would) (?=(?:{_VERBS})\b)",
+        rf"(?:would it be possible(?: for you)? to|is there any chance (?:that )?you (?:could|can)|do you think you (?:could|can)) (?=(?:{_VERBS})\b)",
+        r"(?:i|we) (?:am|are) (?:interested in (?:learning|knowing|finding out|understanding)|keen to (?:know|learn)|eager to (?:know|learn))(?: about)? (?="
+        + WH
+        + ")",
         rf"would you mind (?=(?:{_VERBS})ing\b)",
         rf"(?:i|we)(?:'d| would| want| need|'ll| will)(?: like)? you to (?=(?:{_VERBS})\b)",
         rf"help me(?: to)? (?=(?:{_VERBS})\b)",
     )
 )
 _THANKS = r"(?:many thanks|thanks|thx|thank you|cheers|ta)(?: (?:a lot|a million|so much|very much|again|in advance|for your (?:help|time)))*"
-_CLOSINGS = re.compile(rf"(?P<mark>[,.!?]*) *\b(?:please|pls|{_THANKS}|if you can)[ .!?]*$")
+_GRATEFUL = r"(?:any help (?:is|would be) (?:greatly |much )?appreciated|much appreciated|appreciate it|i (?:would|'d) appreciate (?:it|any help|your help)|let me know)"
+_CLOSINGS = re.compile(
+    rf"(?P<mark>[,.!?]*) *\b(?:please|pls|{_THANKS}|if you can|(?<=[.!?] ){_GRATEFUL})[ .!?]*$"
+)
 # Behind these such a word is what the question is about: "a letter of thanks".
 _GOVERNS = re.compile(
     r"(?:^|\b(?:of|in|with|for|a|an|the|no|and|or|to|than|as|like|say|says|said|my|your|i|you|we|they|not|only|your|from|by))$"
@@ -175,7 +183,7 @@ def base_form(stem: str) -> str:
     return (
         f"{stem}e"
         if re.search(
-            r"(?:[^aeiou][aiou][^aeiouwxylnr]|at|iz|[aeiou]v|[uo]s|uc|ng|[lr]v|[nr]c|dg|[nrl]s|[bcdgkpftz]l|(?:ec|mp|ib)ut|[lp]ar|[^o]ur|[ts]tor|nor|pir|quir)$",
+            r"(?:[^aeiou][aiou][^aeiouwxylnr]|at|iz|[aeiou]v|[uo]s|uc|ng|[lr]v|[nr]c|dg|[nrl]s|[bcdgkpftz]l|(?:ec|mp|ib)ut|[lp]ar|[^o]ur|[ts]tor|nor|plor|[^aeiou][iu][lnr]|[^aeiou]y[pl])$",
             stem,
         )
         else stem

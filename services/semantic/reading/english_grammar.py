@@ -34,7 +34,7 @@ _PROPERTY = (
 # Verbs that ask the same of a thing whosever it is.
 _HANDS_ON = (
     "(?:undo|clean|wash|reset|restart|reboot|charge|speed up|fix|repair|mend|sharpen|mute|silence|improve|protect"
-    "|descale|defrost|unclog|insulate|calibrate|dry|polish)"
+    "|descale|defrost|unclog|insulate|calibrate|dry|polish|split|whiten|trim|soften|back up|factory reset)"
 )
 _NAMES = r"(?:function|script|program|query|regex|regular expression|method|class|macro|formula|command|code)"
 
@@ -44,7 +44,6 @@ _LANGUAGES = (
     "|mandarin|cantonese|korean|latin|greek|swedish|norwegian|danish|finnish|thai|vietnamese|czech|ukrainian|welsh|irish)"
 )
 _COUNT = rf"(?:two|three|four|five|six|seven|eight|nine|ten|twenty|{HOLE})"
-_DONE = r"(?:\w{3,}ed|written|built|made|found|sung|won|drawn|led|taught|shot|said|sold|told)"
 
 
 def _did(found: re.Match[str]) -> str:
@@ -54,9 +53,6 @@ def _did(found: re.Match[str]) -> str:
 
 
 _REWRITTEN = rewriting(
-    (rf"^by whom (?P<be>was|were) {_X} (?P<v>{_DONE})$", r"who \g<be> \g<x> \g<v> by"),
-    (rf"^{_X} (?P<be>was|were) (?P<v>{_DONE}) by who(?:m)?$", r"who \g<be> \g<x> \g<v> by"),
-    (rf"^who (?:was|were) {_X} (?P<v>\w{{3,}}ed) by$", r"who \g<v> \g<x>"),
     (rf"^(?P<wh>when|where|why|how) (?:was|were) {_X} (?P<v>\w{{3,}}ed) by (?P<y>(?!\w+ing\b)\w+(?: \w+)?)$", _did),
     (r"^what (?:is|are) (?P<x>.+) caused by$", r"what causes \g<x>"),
     (r"^(?:describe|give|write)(?: me)? a (?:brief|short) (?:overview|summary|description) of ", "briefly summarize "),
@@ -158,7 +154,21 @@ _IS_DONE = re.compile(rf"^how (?:is|are) (?P<x>(?:{_W} ){{1,6}}?)(?P<m>)(?P<v>{_
 _IN_TOOL = re.compile(rf"^(?:in|with|using|on) (?:{TOOL})$")
 _KINDS = re.compile(rf"^what (?:are|is(?! a| the)) ((?:\w+ ){{0,2}})(\w+s)(| in (?:{TOOL}))$")
 # Done by people only, so that how it is done is how one does it.
-_BY_PEOPLE = frozenset({"play", "pronounce", "spell", "calculate", "compute", "measure"})
+_BY_PEOPLE = frozenset(
+    {
+        "play",
+        "pronounce",
+        "spell",
+        "calculate",
+        "compute",
+        "measure",
+        "clean",
+        "wash",
+        "peel",
+        "fold",
+        "sharpen",
+    }
+)
 # In a tool, these are too; others it may do by itself, as memory is managed.
 _IN_TOOLS = frozenset({"declare", "define", "install", "resolve", "create", "delete", "rename", "convert"})
 _COMMAND = re.compile(
@@ -175,6 +185,11 @@ _CHECKED = re.compile(
 )
 _INSTALLED = re.compile(
     rf"^know what version of ({_W}) (?:do )?i (?:have|am using|am running|use)(?: installed)?$"
+)
+_GOT = re.compile(r"^(?:obtain|acquire) ")
+_CLEARED = re.compile(r"^clear (?=(?:\w+ )*(?:cache|cookies|history)\b)")
+_BUILT = re.compile(
+    r"^(?:build|develop) (?=(?:\w+ ){0,4}(?:website|app|application|chatbot|bot|game|portfolio|blog|dashboard|treehouse|birdhouse|bookshelf)\b)"
 )
 _OWN = re.compile(rf"^({_HANDS_ON}|cancel(?=.+ (?:subscription|membership)$)) my ")
 
@@ -195,6 +210,7 @@ def plain(text: str) -> str:
 def task(text: str) -> str:
     """What is to be done, with one verb for all that look something up."""
     text = re.sub(r"\bknow which\b", "know what", _LOOKED_UP.sub("know ", text))
+    text = _BUILT.sub("create ", _GOT.sub("get ", _CLEARED.sub("delete ", text)))
     text = _INSTALLED.sub(r"check my \1 version", text)
     return _OWN.sub(r"\1 ", _CHECKED.sub("check ", text))
 

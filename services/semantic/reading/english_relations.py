@@ -36,6 +36,7 @@ _RULES = rewriting(
      r"what is \g<z> \g<y> \g<x>"),
     (rf"^what (?:does|do) (?:the (?:word|term|phrase|expression|idiom) )?{_NP} mean$", r"MEANING \g<x>"),
     (rf"^{_MEANING}{_NP}$", r"MEANING \g<x>"),
+    (rf"^what (?:does|do) {_NP} mean (?P<r>in .+)$", r"MEANING \g<x> \g<r>"),
     (rf"^what (?:is|are) meant by (?:the (?:word|term|phrase) )?{_NP}$", r"MEANING \g<x>"),
     (rf"^what (?:does|do) {_NP} stand for$", r"ABBREVIATED \g<x>"),
     (rf"^how deep (?P<be>{_IS}) {_NP}$", r"DEPTH \g<be> \g<x>"),
@@ -82,7 +83,7 @@ _RULES = rewriting(
     (rf"^where (?P<be>is|are) {_NP} (?:located|situated)$", r"where \g<be> \g<x>"),
     (rf"^what (?:is|are) the number of (?P<y>.+?) in {_NP}$", r"how many \g<y> are there in \g<x>"),
     (rf"^how many (?P<y>[^ ]+(?: [^ ]+)?) (?:are|exist) in {_NP}$", r"how many \g<y> are there in \g<x>"),
-    (rf"^how many (?P<y>[^ ]+(?: [^ ]+)?) does {_NP} have$", r"how many \g<y> are there in \g<x>"),
+    (rf"^how many (?P<y>[^ ]+(?: [^ ]+)?) (?:does|do) {_NP} have$", r"how many \g<y> are there in \g<x>"),
 )  # fmt: skip
 
 _DIFFERENCE = tuple(
@@ -94,12 +95,28 @@ _DIFFERENCE = tuple(
         r"^how (?:does|do) (?P<a>.+?) and (?P<b>.+) differ$",
         r"^how (?:is|are) (?P<a>.+?) and (?P<b>.+) different$",
         r"^in what ways? (?:is|are) (?P<a>.+?) different from (?P<b>.+)$",
+        r"^in what ways? (?:does|do) (?P<a>.+?) differ from (?P<b>.+)$",
+        r"^what (?:makes|sets) (?P<a>.+?) (?:different|apart) from (?P<b>.+)$",
+        r"^what distinguishes (?P<a>.+?) from (?P<b>.+)$",
     )
 )
 _SYMMETRIC = (
     (re.compile(r"^how far (?:is|are) (?P<a>.+?) from (?P<b>.+)$"), "DISTANCE"),
     (re.compile(r"^(?:what is )?the distance (?:between|from) (?P<a>.+?) (?:and|to) (?P<b>.+)$"), "DISTANCE"),
     (re.compile(r"^compare (?P<a>.+?) (?:and|with|to|vs|versus) (?P<b>.+)$"), "COMPARE"),
+    (re.compile(r"^how (?:does|do) (?P<a>.+?) compare (?:with|to) (?P<b>.+)$"), "COMPARE"),
+    (
+        re.compile(r"^(?:what (?:is|are) )?(?:the )?similarit(?:y|ies) between (?P<a>.+?) and (?P<b>.+)$"),
+        "ALIKE",
+    ),
+    (re.compile(r"^what (?:do|does) (?P<a>.+?) and (?P<b>.+) have in common$"), "ALIKE"),
+    (re.compile(r"^how (?:is|are) (?P<a>.+?) and (?P<b>.+) (?:similar|alike)$"), "ALIKE"),
+)
+_BEST = r"(?P<z>[a-z]+er|better|worse|(?:more|less) [a-z]+)"
+_FOR = r"(?P<r>(?: (?:in|for|at|on) .+)?)"
+_WHETHER = (
+    re.compile(rf"^(?:is|are) (?P<a>[^,]+?) or (?P<b>[^,]+?) {_BEST}{_FOR}$"),
+    re.compile(rf"^(?P<a>[^,.]+?) or (?P<b>[^,.]+?)\s*[,.:-]? (?:which|what)(?: one)? is {_BEST}{_FOR}$"),
 )
 _CHOICE = re.compile(
     r"^(?P<head>which (?:one )?(?:is|are) [^ ]+(?: [^ ]+){0,3}?), (?P<a>[^,]+?) or (?P<b>[^,]+)$"
@@ -131,7 +148,7 @@ _WORLD = re.compile(r"\b(?:in|of) (?:the (?:whole |entire )?)?world$")
 _WHERE = re.compile(r"^where (can|could|do|would) (i|you|we|one) (?!be\b)(.+)$")
 _JOINED = re.compile(r"\b(?:and|or|from|to)\b")
 _POSSESSIVE = re.compile(
-    rf"\b((?:(?:my|your|his|her|our|their|a|an|the) )?[\w{_HOLE}]+)'s ((?:[\w{_HOLE}]+ ){{0,3}}?[\w{_HOLE}]+)(?= (?:in|on|at|for|with|from|to|when|if)\b|[?.!]|$)"
+    rf"\b((?:(?:my|your|his|her|our|their|a|an|the) )?[\w~{_HOLE}]+)'s ((?:[\w~{_HOLE}]+ ){{0,3}}?[\w~{_HOLE}]+)(?= (?:in|on|at|for|with|from|to|when|if)\b|[?.!]|$)"
 )
 _PARTICLE = re.compile(
     rf"\b(turn|switch|shut|log|plug|power|back) ((?:the |my |a |an )?[\w{_HOLE}]+(?: [\w{_HOLE}]+)?) (on|off|down|up|out|in)$"
@@ -146,6 +163,16 @@ def relation(text: str, read: Callable[[str], str]) -> str:
     text = _WORLD.sub("of world", _OF.sub(r"\1 of", text))
     if (found := _WHERE.match(text)) and _anybody(*found.groups()):
         return f"WHERE {found[3]}"
+    if two := _compared(text, read):
+        return two
+    for pattern, result in _RULES:
+        if pattern.match(text):
+            return pattern.sub(result, text)
+    return text
+
+
+def _compared(text: str, read: Callable[[str], str]) -> str | None:
+    """A question about two things, with these in one order; None where it is about something else."""
     for pattern in _DIFFERENCE:
         if found := pattern.match(text):
             return _pair("DIFFERENCE", found, read)
@@ -154,10 +181,10 @@ def relation(text: str, read: Callable[[str], str]) -> str:
             return _pair(name, found, read)
     if found := _CHOICE.match(text):
         return _pair(found["head"], found, read)
-    for pattern, result in _RULES:
-        if pattern.match(text):
-            return pattern.sub(result, text)
-    return text
+    for pattern in _WHETHER:
+        if (found := pattern.match(text)) and not _JOINED.search(found["a"] + " " + found["b"]):
+            return _pair(f"which is {found['z']}", found, read) + found["r"]
+    return None
 
 
 def allowed(text: str, *, technical: bool) -> str:

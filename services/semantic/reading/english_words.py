@@ -87,7 +87,8 @@ _BARE = {
     "wasnt": "was not", "couldnt": "could not", "wouldnt": "would not", "shouldnt": "should not", "im": "i am",
     "ive": "i have", "theres": "there is", "thats": "that is",
 }  # fmt: skip
-_HYPHEN = re.compile(r"(?<=[a-z])-(?=[a-z])")
+# "man-eating" is not "man eating".
+_HYPHEN = re.compile(r"(?<=[a-z])-(?=[a-z])(?![a-z]+ing\b)")
 _UNMARKED = re.compile(rf"\b(?:{alternatives(_BARE)})\b")
 _SHORT = (
     (re.compile(r"\b(what|who|where|when|why|how|which|that|there|here|it|he|she|this|everything|something)'s\b"), r"\1 is"),
@@ -126,7 +127,8 @@ def lowered(text: str) -> str:
     """Lower case with contractions written out; a capital that makes another word of it is kept as ``~``."""
     if any(letter.islower() for letter in text):
         few = len(text.split()) <= 4
-        text = _CAPITAL.sub(lambda found: _marked(found[1], few=few), text)
+        end = len(text.rstrip(" ?.!"))
+        text = _CAPITAL.sub(lambda found: _marked(found[1], few=few and found.end() == end), text)
     text = _NEGATED.sub(_not, text.lower())
     text = _UNMARKED.sub(lambda found: _BARE[found.group()], text)
     for pattern, written in _SHORT:

@@ -16,6 +16,9 @@ _ADDRESS = re.compile(
 )
 
 
+_CHOICE = re.compile(r"^(?:which|what)(?: one)? (?:is|are) \w+(?: \w+)?$", re.IGNORECASE)
+
+
 def parted(text: str) -> tuple[str, str]:
     """The instruction and what it is about; the latter empty where the question stands for itself."""
     lines = text.strip().split("\n", 1)
@@ -29,6 +32,8 @@ def parted(text: str) -> tuple[str, str]:
         return parted(tail)
     if _size(head) > LONGEST_INSTRUCTION or not tail or head.count('"') % 2 or head.count("`") % 2:
         return text, ""
+    if (_CHOICE.match(head) and " or " in tail) or (" or " in head and _CHOICE.match(tail.rstrip(" ?"))):
+        return f"{head}, {tail}", ""
     return head, tail
 
 

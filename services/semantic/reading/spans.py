@@ -87,6 +87,19 @@ def protect(text: str) -> tuple[str, tuple[Span, ...]]:
     return _ALL.sub(hole, plain), tuple(spans)
 
 
+def measured(text: str, spans: tuple[Span, ...]) -> tuple[str, tuple[Span, ...]]:
+    """English text in which also "five minutes" is a measurement, as "5 minutes" is."""
+    more = list(spans)
+
+    def hole(found: re.Match[str]) -> str:
+        if FIRST + len(more) > LAST:
+            return found.group()
+        more.append(Span("unit", units.measured(f"{units.COUNTS[found[1]]} {found[2]}")))
+        return chr(FIRST + len(more) - 1)
+
+    return units.SPELLED.sub(hole, text), tuple(more)
+
+
 def _exclaims(found: re.Match[str]) -> bool:
     """Whether it is the mark behind a sentence, and not an operator as in ``5!`` and ``!x``."""
     after = found.string[found.end() :]

@@ -54,6 +54,14 @@ PATTERN = rf"{_NUMBER}(?:\s?(?:{_any(_SYMBOLS)})|[ -]?(?i:{_any(_WORDS)}))(?![A-
 _PARTS = re.compile(r"([-+]?\d[\d,]*(?:\.\d+)?)[ -]?(.+)", re.DOTALL)
 
 
+COUNTS = {
+    "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10",
+    "eleven": "11", "twelve": "12", "fifteen": "15", "twenty": "20", "thirty": "30", "forty": "40", "fifty": "50",
+    "sixty": "60", "ninety": "90",
+}  # fmt: skip
+SPELLED = re.compile(rf"\b({'|'.join(COUNTS)})[ -]({_any(_WORDS)})(?![A-Za-z0-9-])")
+
+
 def symbol(word: str) -> str:
     """A unit's symbol, where a lower-case word names one; else the word."""
     return _CANONICAL.get(word, _LOWER.get(word, word))

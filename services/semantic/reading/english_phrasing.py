@@ -1,0 +1,152 @@
+"""English questions asked in one of several everyday ways: another verb, another order, two sentences for one. Pure.
+
+Works on the lower-case string before `english_grammar`, so that each rule leaves what that module reads. A rule
+belongs here only where both ways ask the same of anything that fits the pattern.
+"""
+
+# ruff: noqa: E501 - one pattern a line
+
+import re
+
+from services.semantic.reading import english_words
+from services.semantic.reading.english_frames import base_form, infinitive
+from services.semantic.reading.spans import HOLE
+from services.semantic.reading.words import rewriting
+
+_W = rf"[\w'~{HOLE[1:-1]}]+"
+_NP = rf"(?:{_W} ){{0,3}}?{_W}"
+_PERSON = r"(?:i|you|we|one|people|someone|anyone)"
+_MAKER = "(?P<v>founded|created|composed|designed)"
+_OF_MAKER = {"founder": "founded", "creator": "created", "composer": "composed", "designer": "designed"}
+_PAST = {
+    "written": "wrote", "sung": "sang", "drawn": "drew", "built": "built", "made": "made", "found": "found",
+    "won": "won", "led": "led", "taught": "taught", "shot": "shot", "said": "said", "sold": "sold",
+}  # fmt: skip
+_DONE = rf"(?P<v>\w{{3,}}ed|{'|'.join(_PAST)})"
+# What no model does by itself, so that "can you freeze it" asks nothing of one.
+_HOUSEHOLD = "(?:freeze|refreeze|reheat|microwave|recycle|compost|reuse|bleach)"
+_WRITTEN = (
+    "(?:poem|haiku|story|essay|email|letter|message|speech|song|joke|limerick|sonnet|tagline|slogan|paragraph|toast"
+    "|review|dialogue|screenplay|monologue|caption|tweet|post|description|introduction|conclusion)"
+)
+_DEFAULT = (
+    "(?:port|encoding|shell|editor|timezone|isolation level|font|value|username|password|timeout|branch)"
+)
+_ADJECTIVE = r"(?:\w{3,}(?:ed|ible|able|ful|less|ous|ive|ic)|true|false|good|bad|safe|dangerous|hot|cold|wet|dry|hard|soft)"
+# The second of a pair, asked of two things the other way round, is the first.
+_LESS = {
+    "slower": "faster", "smaller": "bigger", "lighter": "heavier", "younger": "older", "weaker": "stronger",
+    "colder": "hotter", "lower": "higher", "worse": "better", "thinner": "thicker", "poorer": "richer",
+}  # fmt: skip
+_SIDE = r"(?:(?!(?:is|are|and|or|of|in|on|for|to|at|from|with|between|about|when|if|not|that|which|much|even|far|a lot)\b)[^ ,]+ ?){1,3}"
+_THAN = re.compile(
+    rf"^(?P<head>(?:why )?(?:is|are)) (?P<a>{_SIDE}) (?P<v>{'|'.join(_LESS)}) than (?P<b>{_SIDE})$"
+)
+_EITHER = re.compile(
+    rf"^(?P<head>(?:is|are|was|were) .*(?<!very)(?<!too)(?<!more)(?<!most)(?<!less)(?<!not)) (?P<a>{_ADJECTIVE}) or (?P<b>{_ADJECTIVE})$"
+)
+
+
+def _by(found: re.Match[str]) -> str:
+    """Read "who was X written by" as "who wrote X"."""
+    return f"who {_PAST.get(found['v'], found['v'])} {found['x']}"
+
+
+def _done_by(found: re.Match[str]) -> str:
+    """Read "what gas is absorbed by plants" as "what gas do plants absorb"."""
+    return f"what {found['x']} do {found['y']} {english_words.participle(found['v']) or found['v']}"
+
+
+def _possible(found: re.Match[str]) -> str:
+    verb = english_words.participle(found["v"]) or ""
+    return f"can i {verb} {found['x']}{found['r'] or ''}" if re.fullmatch(_HOUSEHOLD, verb) else found[0]
+
+
+def _how(found: re.Match[str]) -> str:
+    return f"how do i {infinitive(found['x'])}"
+
+
+def _declined(found: re.Match[str]) -> str:
+    return f"{found['head']} to {base_form(found['v'])} "
+
+
+def _made(found: re.Match[str]) -> str:
+    return f"who {_OF_MAKER[found['v']]} {found['x']}"
+
+
+_REWRITTEN = rewriting(
+    # Two sentences for one.
+    (r"^i am (?:using|on|working with|working in|running) (?P<x>(?:[^ .]+ ){0,2}[^ .]+)\s*[.,] (?P<y>(?:how|why|what) [^.]+)$", r"\g<y> in \g<x>"),
+    (r"^i (?:want|would like|need|am trying|have) to (?P<x>[^.,]+)[.,] (?:but )?how (?:do|can|should|could|would) i(?: do (?:it|that|this|so))?$", r"how do i \g<x>"),
+    (r"^(?P<x>i (?:can not|do not|am|have|feel|keep) [^.]+)\. what (?P<y>can|should) i do(?: about (?:it|this|that))?$", r"what \g<y> i do if \g<x>"),
+    # Instructions.
+    (r"^(?:walk|guide|take) me through (?:how to |the (?:process|steps) (?:of|to|for) )?(?P<x>.+)$", _how),
+    (r"^(?:give|provide|i need|show|share|write)(?: me)? (?:the |some |a |detailed |clear )*(?:step by step )?(?:instructions|steps|guide|tutorial|guidance) (?:on how to|to|for|on|of) (?P<x>.+)$", _how),
+    (r"^(?:i am|we are) looking for (?:a|the) (?:good |best )?way to (?P<x>.+)$", _how),
+    # Necessity, advice, permission.
+    (r"^(?:do i have to|must i|is it necessary(?: for me)? to) ", "do i need to "),
+    (rf"^is (?P<x>an? {_NP}) (?:required|needed|necessary) (?P<y>(?:to|for) .+)$", r"do i need \g<x> \g<y>"),
+    (r"^is it (?:advisable|recommended|a good idea)(?: for me)? to ", "should i "),
+    (r"^can i safely (?=\w)", "is it safe to "),
+    (r"^is it safe for me to ", "is it safe to "),
+    (r"^why am i (?:unable|not able) to ", "why can i not "),
+    (rf"^can (?:you|we|one|people) (?={_HOUSEHOLD}\b(?!.*\b(?:for me|me|my|i)\b))", "can i "),
+    (rf"^can (?P<x>(?!i |you |we |they |it |he |she |my |your ){_NP}) be (?P<v>\w+)(?P<r> .+)?$", _possible),
+    (rf"^what (?:do {_PERSON} need|is (?:needed|required)) (?=(?:for|to) (?!know\b|do\b))", "what is needed "),
+    # Who did it.
+    (rf"^(?:by whom (?:was|were) (?P<x>{_NP}) {_DONE})$", _by),
+    (rf"^who (?:was|were) (?P<x>{_NP}) {_DONE} by$", _by),
+    (rf"^(?P<x>{_NP}) (?:was|were) {_DONE} by (?:who|whom)$", _by),
+    (rf"^(?:what|which) (?P<x>\w+) (?:is|are) (?P<v>\w{{3,}}ed|eaten|made|used|written|built) by (?P<y>(?!\w+ing\b){_NP})$", _done_by),
+    (r"^who (?:was|is|were|are) the (?P<v>founder|creator|composer|designer)s? of (?P<x>.+)$", _made),
+    (r"^who (?:was|is) the (?:person|one|individual) (?:who|that) (?=\w+(?:ed|wrote|built|made|won)\b)", "who "),
+    # Measures.
+    (r"^how hot (?:is|are) (?P<x>.+)$", r"what is the temperature of \g<x>"),
+    (r"^what is the size of (?P<x>.+)$", r"how big is \g<x>"),
+    (r"^how high (?=is (?:the )?(?:mount|mountain|tower|building|peak|everest|kilimanjaro)\b)", "how tall "),
+    (r"^what does it cost to ", "how much does it cost to "),
+    (r"^how many (?P<x>\w+) (?:make(?: up)?|are in|are there in|does it take to make) (?:a|an|one) (?P<y>\w+)$", r"how many \g<x> are there in a \g<y>"),
+    (r"^at (?:what|which) temperature (?:does|do|will) (?P<x>.+) freeze$", r"what is the freezing point of \g<x>"),
+    (r"^what (?:is|are) (?P<x>.+) (?:made up of|composed of|made out of)$", r"what is \g<x> made of"),
+    (r"^what (?:does|do) (?P<x>.+) consist of$", r"what is \g<x> made of"),
+    (r"^what are (?:the )?uses (?:of|for) (?P<x>.+)$", r"what is \g<x> used for"),
+    (r"^(?P<x>(?:what|why) (?:is|are|was|were) .+?) (?:best )?known for$", r"\g<x> famous for"),
+    (r"^(?P<x>what (?:do|does) .+) feed on$", r"\g<x> eat"),
+    (r"^what (?P<y>[a-z]+(?: [a-z]+)?) is (?:the )?(?P<z>(?!the\b)[a-z]+est|best|worst)$", r"what is the \g<z> \g<y>"),
+    (r"^which (?P<y>[a-z]+(?: [a-z]+)?) is (?:the )?(?P<z>(?!the\b)[a-z]+est|best|worst)$", r"what is the \g<z> \g<y>"),
+    (rf"^(?:what|which) (?P<x>{_DEFAULT}) (?:does|do) (?P<y>.+) use by default$", r"what is the default \g<x> of \g<y>"),
+    (rf"\bdefault (?P<x>{_DEFAULT}) (?:for|in) ", r"default \g<x> of "),
+    (r"\b(?P<x>usa|uk) (?P<y>president|vice president|government|constitution|population|economy|flag|senate|congress)\b", r"\g<y> of \g<x>"),
+    # Other words around the same.
+    (r"^in (?:what|which) way (?=(?:do|does|did|is|are|can)\b)", "how "),
+    (r"^what happens when ", "what happens if "),
+    (r"^(?P<x>(?:is|are) .+?) considered (?:to be )?(?=\w)", r"\g<x> "),
+    (r"^(?:generate|create|make|produce|craft|come up with) (?P<x>an? (?:\w+ ){0,2}?" + _WRITTEN + r")\b", r"write \g<x>"),
+    (r"^come up with ", "recommend "),
+    (r"^(?P<head>write an? (?:\w+ )?(?:email|letter|message|note)) (?P<v>\w+)ing (?=(?:an?|the|my)\b)", _declined),
+    (r"^(?:list|state|name|give)(?: me| us)? the (?P<x>(?:\w+ )?\w+s (?:of|in) )", r"what are the \g<x>"),
+    (rf"\b(?:get|make) (?P<x>(?:my|the|a|an) {_W}(?: (?!to\b){_W})?) (?:to )?stop (?P<y>\w+ing)\b", r"prevent \g<x> from \g<y>"),
+    (r"\b(?:quit|give up) (?=\w+ing\b)", "stop "),
+    (r"\blearn how to\b", "learn to"),
+    (r"\bexplain (?P<x>[^ ]+s?) (?P<y>(?:in|using|with) (?:" + english_words.TOOL + r"))$", r"what is \g<x> \g<y>"),
+    (r"\b(?:make|issue) (?=(?:an? )?(?:\w+ )?request\b)", "send "),
+    (r"\bpros of\b", "advantages of"),
+    (r"(?<!and )\bcons of\b", "disadvantages of"),
+    (r"^how long (?P<x>(?:does|do|will|can) .+?) (?:keep|stay fresh|stay good) in ", r"how long \g<x> last in "),
+)  # fmt: skip
+
+
+def plain(text: str) -> str:
+    """The question in the first of the ways that it could have been asked in."""
+    for pattern, result in _REWRITTEN:
+        text = pattern.sub(result, text, count=1).strip()
+    return _upright(text)
+
+
+def _upright(text: str) -> str:
+    """Read "A is slower than B" as "B is faster than A", and what is one or the other in one order."""
+    if found := _THAN.match(text):
+        return f"{found['head']} {found['b'].strip()} {_LESS[found['v']]} than {found['a'].strip()}"
+    if found := _EITHER.match(text):
+        return f"{found['head']} {' or '.join(sorted((found['a'], found['b'])))}"
+    return text
