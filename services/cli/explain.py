@@ -1,6 +1,7 @@
 """``metalanchor explain`` says why one request did not reuse what it could have, as a person reads it."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -52,10 +53,9 @@ def _latest(settings: Settings) -> str:
 
 def _explanation(settings: Settings, request_id: str) -> dict[str, Any]:
     found = None
-    try:
+    with suppress(Unreachable):
         found = client.get(settings, f"/api/requests/{request_id}/explain")
-    except Unreachable:
-        found = _recorded(settings, request_id)
+    found = found or _recorded(settings, request_id)
     if not found:
         raise Failure(f"No request {request_id} is known. `metalanchor requests` lists them.")
     return dict(found)
@@ -95,7 +95,7 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"Request    {found['id']}",
         f"Compared   {found['parent_id'] or 'with nothing: the first of its kind'}",
         f"Relation   {found['relation'] or 'unknown'}, hit {found['hit'] or 'unknown'}",
-        f"Predicted  {_share(predicted['reuse'])} reusable ({_count(predicted['tokens'])} tokens)",
+        f"Predicted  {_predicted(predicted)}",
         f"Measured   {_measured(observed)}",
     ]
     if found["lost_tokens"] is not None or found["lost_ms"] is not None:
@@ -206,10 +206,16 @@ def _count(value: int | None) -> str:
     return "an unknown number of" if value is None else f"{value:,}"
 
 
+def _predicted(predicted: dict[str, Any]) -> str:
+    if predicted["reuse"] is None:
+        return "unknown"
+    return f"{_share(predicted['reuse'])} reusable ({_count(predicted['tokens'])} tokens)"
+
+
 def _measured(observed: dict[str, Any]) -> str:
     if observed["cached_tokens"] is None:
         return "the engine did not say"
     sure = observed["confidence"]
-    how = observed["source"] + ("" if sure is None else f", confidence {sure:.0%}")
+    how = (observed["source"] or "source unknown") + ("" if sure is None else f", confidence {sure:.0%}")
     cached, total = _count(observed["cached_tokens"]), _count(observed["prompt_tokens"])
     return f"{_share(observed['reuse'])} reused ({cached} of {total} tokens; {how})"

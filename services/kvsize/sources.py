@@ -44,7 +44,8 @@ def from_file(path: Path) -> Found:
     except (BadGguf, NoShape) as error:
         raise NoSource(f"{path} cannot be used: {error}") from None
     except OSError as error:
-        raise NoSource(f"{path} cannot be read: {error.strerror or error}.") from None
+        why = f"{path} cannot be read: {error.strerror or error}."
+        raise NoSource(f"{why} Name a GGUF file, or a server as http://HOST:PORT.") from None
 
 
 def from_server(url: str, model: str | None) -> Found:

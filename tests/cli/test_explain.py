@@ -51,8 +51,10 @@ def test_unknown_is_not_zero():
         "causes": [],
     }
     text = "\n".join(lines(bare))
-    assert "the engine did not say" in text
+    assert "Predicted  unknown\nMeasured   the engine did not say" in text
     assert " 0" not in text
+    counted = {**FOUND, "observed": {**FOUND["observed"], "source": None}}
+    assert "990 of 2,000 tokens; source unknown" in "\n".join(lines(counted))
 
 
 def test_details_are_words():
