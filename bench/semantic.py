@@ -242,55 +242,56 @@ def report(found: dict[str, Any]) -> str:
     """The tables as Markdown."""
     rows = found["rows"]
     lines = ["# Questions that ask the same", "", f"{len(rows)} labelled pairs; {found['machine']}.", ""]
-    lines += [
-        "| set | language | paraphrases | hits | recall | by the gate alone | pairs that differ | false hits |"
-    ]
-    lines += ["|---|---|--:|--:|--:|--:|--:|--:|"]
+    lines += [*_by_set(rows), "", "## By kind", "", *_by_kind(rows), ""]
+    lines += ["## Similarity alone", "", *_similarity_alone(found), "", "## Time", "", *_times(found)]
+    return "\n".join(lines) + "\n"
+
+
+def _by_set(rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield "| set | language | paraphrases | hits | recall | by the gate alone | pairs that differ | false hits |"
+    yield "|---|---|--:|--:|--:|--:|--:|--:|"
     wrong = tally(rows, same=False, by=("set", "lang"))
     for (name, lang), (count, hits, gate) in sorted(tally(rows, same=True, by=("set", "lang")).items()):
         apart, false, _ = wrong[name, lang]
-        lines.append(
-            f"| {name} | {lang} | {count} | {hits} | {hits / count:.3f} | {gate / count:.3f} | {apart} | {false} |"
-        )
-    lines += ["", "## By kind", "", "| kind | language | pairs | hits | |", "|---|---|--:|--:|---|"]
-    for same in (True, False):
+        yield f"| {name} | {lang} | {count} | {hits} | {hits / count:.3f} | {gate / count:.3f} | {apart} | {false} |"
+
+
+def _by_kind(rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield "| kind | language | pairs | hits | |"
+    yield "|---|---|--:|--:|---|"
+    for same, what in ((True, "recall"), (False, "false hits")):
         for (kind, lang), (count, hits, _) in sorted(tally(rows, same=same, by=("kind", "lang")).items()):
-            lines.append(
-                f"| {kind} | {lang} | {count} | {hits} | {'recall' if same else 'false hits'} {hits / count:.2f} |"
-            )
-    lines += ["", "## Similarity alone", "", "| cosine at least | recall | false hits |", "|--:|--:|--:|"]
-    lines += [
-        f"| {least} | {one['recall']} | {one['false_hits']} |"
-        for least, one in found["similarity_alone"].items()
-    ]
-    lines += [
-        "",
-        f"The lowest cosine of a pair that the gate admits is {found['lowest_similarity_admitted']}.",
-        "",
-    ]
-    lines += ["## Time", "", f"Judge: {found['judge']['p50_us']} µs of CPU a pair (p99 {found['judge']['p99_us']}).",
-              f"Embedding: {found['embedding']['p50_ms']} ms a question (p50, one thread).", ""]  # fmt: skip
-    lines += ["| server | entries | lookup p50 ms | p95 ms | CPU ms | late | added a second | Redis MB |"]
-    lines += ["|---|--:|--:|--:|--:|--:|--:|--:|"]
+            yield f"| {kind} | {lang} | {count} | {hits} | {what} {hits / count:.2f} |"
+
+
+def _similarity_alone(found: dict[str, Any]) -> Iterator[str]:
+    yield "| cosine at least | recall | false hits |"
+    yield "|--:|--:|--:|"
+    for least, one in found["similarity_alone"].items():
+        yield f"| {least} | {one['recall']} | {one['false_hits']} |"
+    yield ""
+    yield f"The lowest cosine of a pair that the gate admits is {found['lowest_similarity_admitted']}."
+
+
+def _times(found: dict[str, Any]) -> Iterator[str]:
+    yield f"Judge: {found['judge']['p50_us']} µs of CPU a pair (p99 {found['judge']['p99_us']})."
+    yield f"Embedding: {found['embedding']['p50_ms']} ms a question (p50, one thread)."
+    yield ""
+    yield "| server | entries | lookup p50 ms | p95 ms | CPU ms | late | added a second | Redis MB |"
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|"
+    figures = ("p50_ms", "p95_ms", "cpu_ms", "late", "added_per_s", "redis_mb")
     for server, sizes in found["growth"].items():
         for size in map(str, SIZES):
-            one = sizes[size]
-            shown = " | ".join(
-                str(one[what]) for what in ("p50_ms", "p95_ms", "cpu_ms", "late", "added_per_s", "redis_mb")
-            )
-            lines.append(f"| {server} | {size} | {shown} |")
+            yield f"| {server} | {size} | {' | '.join(str(sizes[size][what]) for what in figures)} |"
     ratios = "; ".join(
         f"{server} {sizes['ratio_p50_ms']} (CPU {sizes['ratio_cpu_ms']})"
         for server, sizes in found["growth"].items()
     )
     matrix = found["matrix"]
-    lines += ["", f"100,000 entries against 1,000, whole lookup: {ratios}."]
-    first, among = matrix["first"], matrix["among_8"]
-    lines += [
-        f"Matrix of 100,000, {matrix['cpu_p50_ms']} ms of CPU: of {matrix['pairs']} admitted pairs the other half"
-    ]
-    lines += [f"was the nearest {first} times, and among the nearest 8 {among} times."]
-    return "\n".join(lines) + "\n"
+    yield ""
+    yield f"100,000 entries against 1,000, whole lookup: {ratios}."
+    yield f"Matrix of 100,000, {matrix['cpu_p50_ms']} ms of CPU: of {matrix['pairs']} admitted pairs the other half"
+    yield f"was the nearest {matrix['first']} times, and among the nearest 8 {matrix['among_8']} times."
 
 
 def main() -> None:
