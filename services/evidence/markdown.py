@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from services.evidence.scenarios import load
+
 HEAD = (
     "scenario", "requests", "predicted", "measured", "hits", "cold p50 / p95", "warm p50 / p95", "speed-up",
     "tokens saved",
@@ -13,8 +15,9 @@ def render(found: dict[str, Any]) -> str:
     """The whole page, from what `results.summary` and the command put together."""
     scenarios = {**found["scenarios"], "all": found["all"]}
     rows = [cells(name, figures) for name, figures in scenarios.items()]
-    parts = ["# The five scenarios", _about(found), table(HEAD, rows), _turns(found), _gaps(found)]
-    return "\n\n".join([*parts, _overhead(found["overhead_ms"])]) + "\n"
+    legend = [f"- **{one.name}**, {one.title}" for one in load().scenario if one.name in scenarios]
+    parts = ["# The five scenarios", _about(found), "\n".join(legend), table(HEAD, rows)]
+    return "\n\n".join([*parts, _turns(found), _gaps(found), _overhead(found["overhead_ms"])]) + "\n"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -53,7 +53,8 @@ def test_chosen_scenarios_as_markdown(running, capsys):
         assert run(["bench", "--scenarios", "e", "--scale", "0.1", "--length", "0.2", "--warm"]) == 0
         out = capsys.readouterr().out
         assert expected in out
-        assert "| A |" not in out
+        assert "**E**, identical request" in out
+        assert "**A**" not in out
 
 
 def test_a_backend_that_refuses_ends_the_run(running, backend: Backend, capsys):
