@@ -3,12 +3,13 @@
 Written from the contract alone, by others than the recognisers' authors: cases R12 and R16.
 """
 
+import json
 from typing import Any
 
 import pytest
 
 from tests.support.backend.script import as_json
-from tests.support.story import CHAT, MESSAGES, OLLAMA, RESPONSES, NewStory, Told
+from tests.support.story import CHAT, MESSAGES, OLLAMA, RESPONSES, NewStory, Told, answered
 from tests.support.talk import (
     AGAIN,
     ASK,
@@ -110,6 +111,23 @@ def test_a_reply_replayed_as_it_was_is_nothing(stories: NewStory) -> None:
     story.say(history(CHAT, [user(ASK)]), reply=reply)
     replayed = call('{"path": "é"}', reasoning_content="R")
     assert story.say(history(CHAT, [user(ASK), replayed, result("found")])).codes == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "codes"), [('{"a":1,"b":"x y"}', []), ('{"b": "x y", "a": 1}', ["tool_args_reserialised"])]
+)
+def test_blanks_in_arguments_that_ollama_parsed_are_nothing_but_their_order_is(
+    stories: NewStory, sent: str, codes: list[str]
+) -> None:
+    """It gives and takes objects: how either side spaces them reaches no template."""
+    made = {"function": {"name": "read", "arguments": {"a": 1, "b": "x y"}}}  # relayed with blanks
+    story = stories("ollama")
+    story.say(history(OLLAMA, [user(ASK)]), path=OLLAMA, reply={"content": "", "tool_calls": [made]})
+    replayed = {**said(""), "tool_calls": [{"function": {"name": "read", "arguments": "ARGUMENTS"}}]}
+    body = history(OLLAMA, [user(ASK), replayed, {"role": "tool", "content": "found"}])
+    raw = json.dumps({"model": story.model, **body}).replace('"ARGUMENTS"', sent).encode()
+    story.backend.queue(answered(OLLAMA, (None, None)))
+    assert story.explained(story.proxy.request("POST", OLLAMA, raw)).codes == codes
 
 
 def test_an_image_encoded_anew_is_a_note(stories: NewStory) -> None:

@@ -122,7 +122,8 @@ def _replay(scene: Scene, flow: Flow, key: bytes) -> Cause | None:
     ]
     if not sections:
         return None
-    return replay_cause(past.settled.reply, sections, key, scene.answer)
+    parsed = dialect.family == "ollama"
+    return replay_cause(past.settled.reply, sections, key, scene.answer, parsed=parsed)
 
 
 def _added(scene: Scene, node: Node) -> int:

@@ -26,19 +26,22 @@ Parts = list[tuple[str, str]]
 Answer = Callable[[], list[Section] | None]  # the relayed answer's sections; None where its text is gone
 
 
-def reply_digests(reply: Reply | None, key: bytes) -> Parts:
-    """The digests of a relayed answer; nothing where it was not seen whole."""
-    return [] if reply is None or reply.truncated else digests(reply.sections, key)
+def reply_digests(reply: Reply | None, key: bytes, *, parsed: bool = False) -> Parts:
+    """The digests of a relayed answer; nothing where it was not seen whole. `parsed` as in `digests`."""
+    return [] if reply is None or reply.truncated else digests(reply.sections, key, parsed=parsed)
 
 
-def digests(sections: Iterable[Section], key: bytes) -> Parts:
-    """The digests of an assistant turn: text, reasoning and calls, each also in its levelled form."""
+def digests(sections: Iterable[Section], key: bytes, *, parsed: bool = False) -> Parts:
+    """The digests of an assistant turn: text, reasoning and calls, each also in its levelled form.
+
+    `parsed`: the server gives and takes arguments as objects, so the blanks in them are nobody's words.
+    """
     texts, thoughts, names, calls = [], [], [], []
     for section in sections:
         if section.kind == "reasoning":
             thoughts.append(section.text)
         elif section.path.endswith(".arguments"):
-            calls.append(section.text)
+            calls.append(_packed(section.text) if parsed else section.text)
         elif section.path.endswith(".name"):
             names.append(section.text)
         elif section.kind == "text":
@@ -55,13 +58,15 @@ def digests(sections: Iterable[Section], key: bytes) -> Parts:
     return found + [(f"name{k}", _digest(text, key)) for k, text in enumerate(names)]
 
 
-def replay_cause(relayed: Parts, replayed: list[Section], key: bytes, answer: Answer) -> Cause | None:
+def replay_cause(
+    relayed: Parts, replayed: list[Section], key: bytes, answer: Answer, *, parsed: bool = False
+) -> Cause | None:
     """How a replay differs from the answer it repeats; a risk until measured reuse shows it.
 
     `replayed` are the client's sections under their full paths. With the text of `answer` the place is
     exact to the byte; where that is gone, the section's beginning is named.
     """
-    here = dict(digests(replayed, key))
+    here = dict(digests(replayed, key, parsed=parsed))
     then = dict(relayed)
     if not then or not here:
         return None
@@ -128,6 +133,14 @@ def replayed_turn(chunks: list[Chunk], start: int) -> list[Chunk]:
 
 def _risk(code: str, at: str, offset: int = 0, **detail: bool) -> Cause:
     return Cause(code=code, severity="risk", at=at, detail={**detail, "byte_offset": offset})
+
+
+def _packed(text: bytes) -> bytes:
+    """JSON without blanks between its tokens."""
+    try:
+        return msgspec.json.format(text, indent=-1)
+    except msgspec.DecodeError:
+        return text
 
 
 def _levelled(text: bytes) -> bytes:

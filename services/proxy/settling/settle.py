@@ -105,6 +105,7 @@ def settled_of(flow: Flow, key: bytes) -> Settled:
     """What the shared state keeps of a flow whose answer ended: figures and keyed digests, no text."""
     measured, outcome = flow.measured or Measured(), flow.outcome
     lasted = (flow.ended_at or time.perf_counter()) - flow.started
+    parsed = flow.dialect is not None and flow.dialect.family == "ollama"
     return Settled(
         id=flow.id,
         lineage=flow.verdict.lineage if flow.verdict else "",
@@ -114,7 +115,7 @@ def settled_of(flow: Flow, key: bytes) -> Settled:
         cached_tokens=measured.cached_tokens,
         load_ms=measured.load_ms,
         output=outcome.output_hash if outcome else None,
-        reply=reply_digests(outcome.reply, key) if outcome else [],
+        reply=reply_digests(outcome.reply, key, parsed=parsed) if outcome else [],
         temperature=flow.prompt.engine.temperature if flow.prompt else None,
         completion_tokens=measured.completion_tokens,
     )
