@@ -154,4 +154,3 @@ class Flow(msgspec.Struct, kw_only=True):
     error: str | None = None
     fixes: list[str] = []
     cached: Cached | None = None
-    phase: str = "queued"

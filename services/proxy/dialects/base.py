@@ -38,7 +38,6 @@ class Outcome(msgspec.Struct, kw_only=True):
     finish_reason: str | None = None
     terminal: bool = False
     error: str | None = None
-    parse_errors: int = 0
     output_hash: str | None = None
     reply: Reply | None = None
     unparsed: str | None = None

@@ -20,7 +20,6 @@ class _Response(msgspec.Struct, gc=False):
     output: list[Raw] | None = None
     usage: Raw = NONE
     error: Raw = NONE
-    incomplete_details: Raw = NONE
 
 
 class _Item(msgspec.Struct, gc=False):

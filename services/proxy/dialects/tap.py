@@ -133,7 +133,6 @@ class AnswerTap:
             try:
                 spoke = event(name, data)
             except (msgspec.DecodeError, UnparsedError, RecursionError):
-                outcome.parse_errors += 1
                 continue
             if spoke:
                 outcome.streamed_deltas += 1
@@ -144,7 +143,6 @@ class AnswerTap:
         if self._split is not None:
             self._drain(now)
             self._read(self._split.close(), now)
-            self.outcome.parse_errors += self._split.dropped
         elif self._tail:
             self.outcome.unparsed = "too_large"
             self.outcome.reported |= tail_counters(self._tail + b"".join(self._held))
@@ -159,5 +157,4 @@ class AnswerTap:
         try:
             self._reader.whole(data)
         except (msgspec.DecodeError, UnparsedError, RecursionError):
-            self.outcome.parse_errors += 1
             self.outcome.unparsed = "not_json"

@@ -108,7 +108,6 @@ class Passage:
                 self._to.watcher.glance()
         else:
             await self._open(self._upload(length), None)
-        flow.phase = "prefill"
         await self._answer()
         if ctx.answers is not None and self._ticket is not None:
             store(ctx.answers, ctx, flow, self._ticket)
@@ -273,7 +272,7 @@ class Passage:
         self._disconnect.ended = True
         if ctx.answers is not None:
             let_go(ctx.answers, flow, self._ticket)
-        flow.ended_at, flow.phase = time.perf_counter(), "ended"
+        flow.ended_at = time.perf_counter()
         self._relay.close()
         if ctx.outbox.copies is not None and self._relay.copy is not None:
             ctx.outbox.copies.put(self._relay.copy)

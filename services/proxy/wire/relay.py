@@ -46,7 +46,7 @@ class Relay:
 
     async def replay(self, headers: Headers, pieces: list[bytes], *, whole: bool) -> None:
         """Send an answer of the response cache; one that is no stream as a whole."""
-        self._flow.http_status, self._flow.phase = 200, "stream"
+        self._flow.http_status = 200
         headers = [*headers, *added_headers(self._flow, complete=True)]
         if whole:
             headers.append((b"content-length", b"%d" % sum(map(len, pieces))))
@@ -130,7 +130,6 @@ class Relay:
 
     async def _start(self) -> None:
         """Let the headers leave, with what there is of the body: granian holds a bare head back."""
-        self._flow.phase = "stream"
         await self._send(self._head(complete=False))
         self._flow.relayed_at = time.perf_counter()
         self.started = True

@@ -23,7 +23,7 @@ async def carry_socket(  # noqa: PLR0917 one call site, as for `Passage`
 
     def close() -> None:
         if flow.ended_at is None:
-            flow.ended_at, flow.phase = time.perf_counter(), "ended"
+            flow.ended_at = time.perf_counter()
             ctx.live.leave(flow)
             leave(ctx, flow, 0)
 
@@ -32,7 +32,6 @@ async def carry_socket(  # noqa: PLR0917 one call site, as for `Passage`
     ctx.outbox.open(flow)
     try:
         flow.headers = _admit(ctx, guard, flow)
-        flow.phase = "stream"
         flow.status = await websocket.relay(scope, receive, send, to.backend, flow.headers)
         flow.http_status = HANDSHAKES.get(flow.status)
     except RefusedError as error:
