@@ -224,9 +224,9 @@ def _masked(url: str) -> str:
     return f"{scheme}{separator}***@{rest.rpartition('@')[2]}" if "@" in rest else url
 
 
-def config_file(environ: Mapping[str, str] | None = None) -> Path | None:
+def config_file() -> Path | None:
     """The ``metalanchor.toml`` that `load` reads from here, as an absolute path; None where there is none."""
-    found = _find_file(os.environ if environ is None else environ)
+    found = _find_file(os.environ)
     return found.absolute() if found else None
 
 

@@ -28,9 +28,7 @@ LANDING_S = 0.05  # what a repeat waits for an answer that has come but is not s
 class ResponseCache:
     """The cache as requests see it; `store` is what people ask."""
 
-    def __init__(
-        self, settings: Settings, secret: bytes, store: RedisStore, matcher: Matcher | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, secret: bytes, store: RedisStore, matcher: Matcher | None) -> None:
         self.store, self.matcher = store, matcher
         self.desk = Desk(settings, secret)
         self.flights = Flights()

@@ -138,7 +138,7 @@ def content_sections(content: str | list[Block] | None, label: str = "") -> list
 NOT_CONTENT = frozenset({"thinking", "redacted_thinking", "reasoning", "tool_use"})
 
 
-def block_sections(path: str, block: Block, label: str = "") -> list[Section]:
+def block_sections(path: str, block: Block, label: str) -> list[Section]:
     """One block that is no call: its text, its thinking, its media, or the result it carries."""
     if block.type in NOT_CONTENT:
         thought = block.thinking or block.text or block.data

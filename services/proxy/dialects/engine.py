@@ -18,7 +18,7 @@ _DURATION = re.compile(r"([+-]?)((?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|
 _STEP = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 
 
-def load_options(options: Raw, shift: Raw = cut.NONE) -> dict[str, Any]:
+def load_options(options: Raw, shift: Raw) -> dict[str, Any]:
     """The load-affecting members of Ollama's `options`, and the top-level `shift`, as sent."""
     found: dict[str, Any] = {}
     if cut.first_byte(options) == b"{":

@@ -32,7 +32,7 @@ class Courier:
         journal: Journal,
         folder: Path,
         *,
-        copies: Copies | None = None,
+        copies: Copies | None,
     ) -> None:
         self._buffer, self.queue, self.spool = buffer, queue, spool
         self._journal, self._folder, self._copies = journal, folder, copies

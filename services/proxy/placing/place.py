@@ -123,7 +123,7 @@ def marks_of(flow: Flow, parts: Parts) -> Marks | None:
     return parts.texts.marking(parts.key).marks(prompt.chunks, lambda c: dialect.sections(c.kind, c.raw))
 
 
-def node_of(flow: Flow, estimate: int = 0) -> Node:
+def node_of(flow: Flow, estimate: int) -> Node:
     """The request of `flow` as later ones are compared with it; its lineage is not decided yet."""
     prompt, who = flow.prompt, flow.identity
     assert prompt is not None
@@ -139,7 +139,7 @@ def node_of(flow: Flow, estimate: int = 0) -> Node:
     )  # fmt: skip
 
 
-def call_of(flow: Flow, estimate: int = 0) -> Call:
+def call_of(flow: Flow, estimate: int) -> Call:
     """The request of `flow` as the model's timeline shows it."""
     prompt, who = flow.prompt, flow.identity
     assert prompt is not None

@@ -89,7 +89,7 @@ class Fit:
 
     __slots__ = ("_covariance", "_spread", "error", "reply", "samples", "weights")
 
-    def __init__(self, told: Template | None = None) -> None:
+    def __init__(self, told: Template | None) -> None:
         self.weights = list(COLD)
         spread = SPREAD
         if told is not None:

@@ -5,48 +5,41 @@ the background closes it again. A Redis that fails again soon after it came back
 """
 
 import time
-from collections.abc import Callable
 
 FIRST_HOLD_S = 0.25  # between opening and the first probe: a restart of Redis takes about that long
 LONGEST_HOLD_S = 8.0
 STABLE_S = 10.0  # closed for that long, the next failure starts over with the first hold
 
 
-class Breaker:
-    """Closed: ask. Open: do not. Starts open; the first probe closes it."""
+class CircuitBreaker:
+    """Closed: ask. Open: do not, and probe after `hold_s`. Starts open; the first probe closes it."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._hold = FIRST_HOLD_S
-        self._since = clock()
+    def __init__(self) -> None:
+        self.hold_s = FIRST_HOLD_S
+        self._since = time.monotonic()
         self.closed = False
         self.reason: str | None = "not connected yet"
         self.opened = 0
 
     def fail(self, reason: str) -> None:
         """A request missed its deadline, or a probe failed; `reason` is a short word for `/status`."""
-        now = self._clock()
+        now = time.monotonic()
         if self.closed:
             steady = now - self._since >= STABLE_S
-            self._hold = FIRST_HOLD_S if steady else min(self._hold * 2, LONGEST_HOLD_S)
+            self.hold_s = FIRST_HOLD_S if steady else min(self.hold_s * 2, LONGEST_HOLD_S)
             self.opened += 1
             self._since = now
         else:
-            self._hold = min(self._hold * 2, LONGEST_HOLD_S)
+            self.hold_s = min(self.hold_s * 2, LONGEST_HOLD_S)
         self.closed = False
         self.reason = reason
 
     def succeed(self) -> None:
         """A probe went through in time."""
         if not self.closed:
-            self.closed, self.reason, self._since = True, None, self._clock()
-
-    @property
-    def hold_s(self) -> float:
-        """Seconds to wait before the next probe."""
-        return self._hold
+            self.closed, self.reason, self._since = True, None, time.monotonic()
 
     @property
     def seconds(self) -> float:
         """Seconds it has been in its present state."""
-        return self._clock() - self._since
+        return time.monotonic() - self._since

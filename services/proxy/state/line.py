@@ -15,7 +15,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from services.proxy.state import layout
-from services.proxy.state.breaker import Breaker
+from services.proxy.state.breaker import CircuitBreaker
 from services.proxy.state.link import SILENT_S, Link
 from services.redis_client import async_pool
 
@@ -33,7 +33,7 @@ class Line:
     """
 
     def __init__(self, url: str, greet: Callable[[Link], Awaitable[None]]) -> None:
-        self.breaker = Breaker()
+        self.breaker = CircuitBreaker()
         self.link: Link | None = None
         self._greet = greet
         self._scripts: dict[str, bytes] = {}

@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from services.proxy.key import fingerprint
 from services.proxy.state import layout
 from services.proxy.state.base import Marks, Node, Overview, Query, Settled, Sighting
-from services.proxy.state.breaker import Breaker
+from services.proxy.state.breaker import CircuitBreaker
 from services.proxy.state.line import BUDGET_S, Line
 from services.proxy.state.link import SILENT_S, Link
 from services.proxy.state.local import LocalState
@@ -37,7 +37,7 @@ class RedisState:
         self._sha = self.line.script(files(__package__).joinpath("script.lua").read_bytes())
 
     @property
-    def breaker(self) -> Breaker:
+    def breaker(self) -> CircuitBreaker:
         """Whether Redis is asked."""
         return self.line.breaker
 

@@ -14,8 +14,8 @@ Taker = Callable[[bytes], Awaitable[None] | None]
 class UpstreamError(Exception):
     """The backend could not be used. `code` is ``unreachable``, ``reset`` or ``protocol``."""
 
-    def __init__(self, code: str, detail: str = "") -> None:
-        super().__init__(detail or code)
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
         self.code = code
 
 
