@@ -19,28 +19,29 @@ SIZES = (1 << 8, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10)
 # Whether an entry came before cannot be summed up by the hour: all have to be looked at, and these many take
 # less than 100 ms. Few people send more in a week.
 NEWEST = 5_000
+MOST = 20  # items listed
 ITEM = ("kind", "hash", "times", "sessions", "size", "bytes")
 
 _columns = requests.c
 Row = dict[str, Any]
 
 
-def repeated_calls(connection: Connection, filters: Filters, limit: int = 20) -> Row:
+def repeated_calls(connection: Connection, filters: Filters) -> Row:
     """Tool calls with the same name and arguments: what remembering their results could have saved.
 
     ``calls`` in all, ``repeated`` of them were made before, ``bytes`` is the size of the results that came
     again; ``items``, worst first, say how many ``times`` and in how many ``sessions`` each was made. All of
     the ``newest`` so many requests of the span.
     """
-    return _repeats(connection, filters, ("c",), "calls", limit)
+    return _repeats(connection, filters, ("c",), "calls")
 
 
-def moved_chunks(connection: Connection, filters: Filters, limit: int = 20) -> Row:
+def moved_chunks(connection: Connection, filters: Filters) -> Row:
     """Messages, system prompts and tools that were new to their place but had been sent before.
 
     Reuse of anything but prefixes could have saved their ``bytes``; shaped like `repeated_calls`.
     """
-    return _repeats(connection, filters, ("m", "s", "t", "r"), "chunks", limit)
+    return _repeats(connection, filters, ("m", "s", "t", "r"), "chunks")
 
 
 def message_sizes(connection: Connection, filters: Filters) -> list[Row]:
@@ -55,9 +56,7 @@ def message_sizes(connection: Connection, filters: Filters) -> list[Row]:
     return reports.listed(counts, SIZES)
 
 
-def _repeats(
-    connection: Connection, filters: Filters, letters: tuple[str, ...], name: str, limit: int
-) -> Row:
+def _repeats(connection: Connection, filters: Filters, letters: tuple[str, ...], name: str) -> Row:
     entries = _entries(connection, filters, letters, NEWEST).cte("entries")
     again = (
         select(
@@ -79,7 +78,7 @@ def _repeats(
         func.sum(again.c.times - 1).over().label("more"),
         func.sum(again.c.bytes).over().label("saved"),
     ).order_by(repeated.desc(), again.c.bytes.desc(), again.c.hash)
-    rows = [_plain(row) for row in connection.execute(query.limit(limit)).mappings()]
+    rows = [_plain(row) for row in connection.execute(query.limit(MOST)).mappings()]
     totals = rows[0] if rows else {"every": 0, "more": 0, "saved": 0}
     items = [{key: row[key] for key in ITEM} for row in rows if row["times"] > 1]
     found = {name: totals["every"], "repeated": totals["more"], "bytes": totals["saved"], "items": items}

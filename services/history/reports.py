@@ -35,6 +35,8 @@ PERCENTILES = (50, 95, 99)
 SIZES = (1 << 10, 8 << 10, 32 << 10, 128 << 10, 512 << 10, 2 << 20)
 # Upper bounds of the length buckets of sessions, in requests.
 LENGTHS = (1, 3, 10, 30, 100, 300)
+# Rows that a list shows: single requests or prompts, and what each habit of each agent cost.
+MOST, MOST_HABITS = 20, 50
 
 # What a group of `figures` sums, besides its hits.
 SUMMED = (
@@ -83,10 +85,10 @@ def losses(connection: Connection, filters: Filters) -> list[Row]:
     return _lost(connection, filters, by_agent=False)
 
 
-def losses_by_agent(connection: Connection, filters: Filters, most: int = 50) -> list[Row]:
+def losses_by_agent(connection: Connection, filters: Filters) -> list[Row]:
     """What each cause cost in each agent: shaped like `losses`, with ``agent``; worst first."""
     rows = _lost(connection, filters, by_agent=True)
-    return [row for row in rows if row["lost_ms"]][:most]
+    return [row for row in rows if row["lost_ms"]][:MOST_HABITS]
 
 
 def _lost(connection: Connection, filters: Filters, *, by_agent: bool) -> list[Row]:
@@ -107,7 +109,7 @@ def _lost(connection: Connection, filters: Filters, *, by_agent: bool) -> list[R
     return sorted(_rows(connection, query), key=lambda row: -(row["lost_ms"] or 0))
 
 
-def longest_losses(connection: Connection, filters: Filters, limit: int = 20) -> list[Row]:
+def longest_losses(connection: Connection, filters: Filters) -> list[Row]:
     """The single requests that lost most time, with their ids."""
     shown = (
         "id",
@@ -122,7 +124,7 @@ def longest_losses(connection: Connection, filters: Filters, limit: int = 20) ->
     )
     query = narrow(select(*(_columns[name] for name in shown)), filters)
     query = query.where(_columns.lost_ms > 0).order_by(_columns.lost_ms.desc(), _columns.id.desc())
-    return _rows(connection, query.limit(limit))
+    return _rows(connection, query.limit(MOST))
 
 
 def hit_rate(connection: Connection, filters: Filters) -> list[Row]:
@@ -158,13 +160,13 @@ def request_sizes(connection: Connection, filters: Filters) -> list[Row]:
     return _buckets(connection, inner.c.size, SIZES)
 
 
-def shared(connection: Connection, filters: Filters, name: str, limit: int = 20) -> list[Row]:
+def shared(connection: Connection, filters: Filters, name: str) -> list[Row]:
     """System prompts or tool schemas seen more than once (`name` is ``system_hash`` or ``tools_hash``).
 
     Each with its requests, sessions, agents and models, most often seen first.
     """
     if span := open_span(connection, filters):
-        return [plain(row) for row in rolled.shared(span, name, limit)]
+        return [plain(row) for row in rolled.shared(span, name, MOST)]
     names = ("session", "agent", "model", "received_at")
     rows = narrow(select(_columns[name].label("hash"), *(_columns[key] for key in names)), filters)
     # Materialised, because the index on the hash would lure SQLite into grouping the whole history by it.
@@ -182,7 +184,7 @@ def shared(connection: Connection, filters: Filters, name: str, limit: int = 20)
         .group_by(base.c.hash)
         .having(func.count() > 1)
         .order_by(func.count().desc(), base.c.hash)
-        .limit(limit)
+        .limit(MOST)
     )
     return _rows(connection, query)
 

@@ -33,9 +33,9 @@ def prune_step(engine: Engine, before: datetime, batch: int = BATCH) -> int:
     return _delete_oldest(engine, requests, before, batch)
 
 
-def prune_bodies_step(engine: Engine, before: datetime, batch: int = BODIES) -> int:
-    """Delete the oldest bodies before that time, at most `batch`; answers how many."""
-    return _delete_oldest(engine, bodies, before, batch)
+def prune_bodies_step(engine: Engine, before: datetime) -> int:
+    """Delete the oldest bodies before that time, at most `BODIES`; answers how many."""
+    return _delete_oldest(engine, bodies, before, BODIES)
 
 
 def _delete_oldest(engine: Engine, table: Table, before: datetime, batch: int) -> int:

@@ -44,17 +44,17 @@ def lines(label: str, names: Sequence[str], drawn: Sequence[Line], top: float, u
     return _svg(label, HEIGHT, parts)
 
 
-def columns(label: str, names: Sequence[str], values: Sequence[float], unit: str = "") -> str:
+def columns(label: str, names: Sequence[str], values: Sequence[float]) -> str:
     """One column a name."""
     top = nice(max(values, default=0.0))
     width, height = (WIDTH - LEFT - RIGHT) / max(1, len(values)), HEIGHT - TOP - BOTTOM
-    parts = [_axis(top, unit)]
+    parts = [_axis(top, "")]
     for place, value in enumerate(values):
         high = height * value / top
         x, middle, broad = LEFT + width * place, LEFT + width * (place + 0.5), max(1.0, width - 6)
         parts.append(
             f'<rect class="a" x="{x + 3:.1f}" y="{TOP + height - high:.1f}" width="{broad:.1f}" '
-            f'height="{high:.1f}"><title>{escape(names[place])}: {_number(value, unit)}</title></rect>'
+            f'height="{high:.1f}"><title>{escape(names[place])}: {_number(value, "")}</title></rect>'
             f'<text x="{middle:.1f}" y="{HEIGHT - 14}" text-anchor="middle">{escape(names[place])}</text>'
         )
     return _svg(label, HEIGHT, parts)
