@@ -22,17 +22,24 @@ def history_errors() -> Iterator[None]:
         raise Unreachable(str(error)) from None
 
 
+def refuse_absent(settings: Settings) -> None:
+    """Raise `Unreachable` where there is no SQLite file yet: opening one to write would make it, empty."""
+    from services.history.engine import sqlite_path  # noqa: PLC0415
+
+    file = sqlite_path(settings.database)
+    if file is not None and not file.is_file():
+        raise Unreachable(f"There is no history yet at {file}. Start MetalAnchor with `metalanchor up`.")
+
+
 @contextmanager
 def reading(settings: Settings) -> Iterator["Connection"]:
     """A read-only connection to the history; a history without its tables yet is a failure that says so."""
     from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
 
-    from services.history.engine import lacks_schema, open_engine, sqlite_path, unreachable  # noqa: PLC0415
+    from services.history.engine import lacks_schema, open_engine, unreachable  # noqa: PLC0415
 
     with history_errors():
-        file = sqlite_path(settings.database)
-        if file is not None and not file.is_file():
-            raise Unreachable(f"There is no history yet at {file}. Start MetalAnchor with `metalanchor up`.")
+        refuse_absent(settings)
         engine = open_engine(settings.database, read_only=True)
         try:
             with engine.connect() as connection:

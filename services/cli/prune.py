@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from services.cli.history import history_errors
+from services.cli.history import history_errors, refuse_absent
 from services.cli.output import as_json, print_json
 from services.settings import load
 
@@ -20,6 +20,7 @@ def prune(days: float | None, as_json: bool) -> None:
     settings = load()
     kept = settings.retention_days if days is None else days
     with history_errors():
+        refuse_absent(settings)
         from services.logger.retention import cutoff, prune  # noqa: PLC0415
 
         before = cutoff(kept)

@@ -120,7 +120,7 @@ def read(text: str, at: float) -> Reading:
         if any(name in series for name in exporter.shown_by):
             return _reading(exporter, series, at)
     if not series and not _is_exposition(text):
-        raise NotMetrics("no Prometheus text")
+        raise NotMetrics("it has no `# TYPE` line")
     raise Unknown("no metrics of a known model server")
 
 

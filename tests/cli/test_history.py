@@ -82,6 +82,15 @@ def test_prune_deletes_and_says_how_much(recorded, capsys):
     assert capsys.readouterr().out.startswith("Deleted 0 requests")
 
 
+def test_prune_makes_no_history_where_there_is_none(tmp_path: Path, monkeypatch, capsys):
+    """An empty file would have the next command say that tables are missing."""
+    file = tmp_path / "history.sqlite"
+    monkeypatch.setenv("METALANCHOR_DATABASE_URL", f"sqlite:///{file}")
+    assert run(["prune"]) == 3
+    assert "There is no history yet" in capsys.readouterr().err
+    assert not file.exists()
+
+
 def test_migrate_goes_up_and_down(tmp_path: Path, monkeypatch, capsys):
     """Up makes the table, down removes it; going down asks first."""
     file = tmp_path / "new" / "history.sqlite"
