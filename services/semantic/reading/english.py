@@ -87,14 +87,14 @@ _FRONTED = re.compile(
         f"{FIRST:c}-{LAST:c}", HOLE[1:-1]
     )
 )
-_CONDITION = re.compile(r"^((?:if|when) (?:[^ ,]+ ){1,7}[^ ,]+), ([^,]+)$")
+_CONDITION = re.compile(r"^((?:if|when|while) (?:[^ ,]+ ){1,7}[^ ,]+), ([^,]+)$")
 _ASKING = re.compile(rf"^(?:{'|'.join(sorted(_WH | _AUX))}|please|tell|explain|give|write|list|show)\b")
 # Where the words themselves are asked about, no word stands for another.
 _METALINGUISTIC = re.compile(
     r"\b(?:mean(?:s|ing)?|meant|defin\w+|translat\w+|rewrit\w+|rephras\w+|paraphras\w+|proofread\w*|transcri\w+"
     r"|spell\w*|pronounc\w+|rhym\w+|synonyms?|antonyms?|conjugat\w+|plurals?|singular|tenses?|stands? for|acronyms?"
     r"|abbreviat\w+|short for|letters?|syllables?|sentences?|words?|phrases?|nouns?|verbs?|adjectives?|adverbs?"
-    r"|called|say|saying|etymology|idioms?|puns?|palindromes?|anagrams?|grammar|grammatical\w*|capitali[sz]\w*"
+    r"|called|says?|said|saying|etymology|idioms?|puns?|palindromes?|anagrams?|grammar|grammatical\w*|capitali[sz]\w*"
     r"|vowels?|consonants?|terms?|spelt|opposite)\b"
 )
 
@@ -145,8 +145,11 @@ def _turned(text: str) -> str:
     return text
 
 
+_MARKS = re.compile(rf"[,:\"'()]|-(?![a-z])|(?<={HOLE})-")
+
+
 def _tokens(text: str) -> list[str]:
-    return re.sub(r"\s*[.?!;]+\s*", " . ", re.sub(r"[,:\"'()]|-(?![a-z])", " ", text)).split()
+    return re.sub(r"\s*[.?!;]+\s*", " . ", _MARKS.sub(" ", text)).split()
 
 
 def _asked(text: str) -> tuple[str, list[str], list[str]]:

@@ -178,7 +178,7 @@ def infinitive(text: str) -> str:
 
 def base_form(stem: str) -> str:
     """A verb's base form from what is left without ``ing`` or ``ed``; a wrong guess only refuses."""
-    if re.search(r"([bdgmnprt])\1$", stem):
+    if re.search(r"([bdgmnprt])\1$|(?:canc|trav|mod|lab|contro|fu|tunn|exc)ell$|(?:contro|patro)ll$", stem):
         return stem[:-1]
     return (
         f"{stem}e"

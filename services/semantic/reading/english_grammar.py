@@ -29,7 +29,7 @@ _QUALITY = (
 # What is looked up and not made: here checking, seeing and finding are one.
 _PROPERTY = (
     "(?:version|size|ip address|mac address|disk space|disk usage|memory usage|cpu usage|status|balance|uptime"
-    "|serial number|type|length|screen resolution)"
+    "|serial number|type|length|history|logs|screen resolution)"
 )
 # Verbs that ask the same of a thing whosever it is.
 _HANDS_ON = (
@@ -114,7 +114,7 @@ _REWRITTEN = rewriting(
     (rf"^(?:what|which) (ingredients?|vitamins?|minerals?|nutrients?|substances?|foods?) (?:does|do) {_X} (?:contain|have)$", r"what \1 are in \g<x>"),
     (rf"^(?:what|which) ingredients are (?:there )?in {_X}$", r"what are the ingredients of \g<x>"),
     (r"\bingredients (?:in|for|to make) ", "ingredients of "),
-    (rf"^at (?:what|which) temperature (?:does|do|will) {_X} (boil|melt|freeze)$", r"what is the \2ing point of \g<x>"),
+    (rf"^at (?:what|which) temperature (?:does|do|will) {_X} (boil|melt|freez)e?(?P<r>(?: at .+)?)$", r"what is the \2ing point of \g<x>\g<r>"),
     (rf"^how long (?:does|do|can) {_X} live$", r"what is the lifespan of \g<x>"),
     (rf"^(?:what is|{_GIVE}) the amount of (\w+) in {_X}$", r"how much \1 is in \g<x>"),
     (rf"^how much (\w+) (?:does|do) {_X} (?:have|contain)$", r"how much \1 is in \g<x>"),
@@ -186,6 +186,9 @@ _CHECKED = re.compile(
 _INSTALLED = re.compile(
     rf"^know what version of ({_W}) (?:do )?i (?:have|am using|am running|use)(?: installed)?$"
 )
+_RIGHTLY = re.compile(r" (?:correctly|properly|the right way)$")
+_LOWERED = re.compile(r"^lower (?=(?:my|the|your) )")
+_SOLVED = re.compile(r"^(?:resolve|solve) (?=.*\b(?:error|conflict|issue|exception|warning|bug)s?\b)")
 _GOT = re.compile(r"^(?:obtain|acquire) ")
 _CLEARED = re.compile(r"^clear (?=(?:\w+ )*(?:cache|cookies|history)\b)")
 _BUILT = re.compile(
@@ -210,6 +213,7 @@ def plain(text: str) -> str:
 def task(text: str) -> str:
     """What is to be done, with one verb for all that look something up."""
     text = re.sub(r"\bknow which\b", "know what", _LOOKED_UP.sub("know ", text))
+    text = _RIGHTLY.sub("", _LOWERED.sub("reduce ", _SOLVED.sub("fix ", text)))
     text = _BUILT.sub("create ", _GOT.sub("get ", _CLEARED.sub("delete ", text)))
     text = _INSTALLED.sub(r"check my \1 version", text)
     return _OWN.sub(r"\1 ", _CHECKED.sub("check ", text))

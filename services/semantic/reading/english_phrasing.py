@@ -47,6 +47,26 @@ _EITHER = re.compile(
 )
 
 
+_JUDGED = "(?:rude|safe|legal|illegal|healthy|unhealthy|bad|good|hard|easy|dangerous|necessary|worth it|unethical|ethical|wrong)"
+_SUBJECT = (
+    "(?:economics|physics|math|maths|mathematics|chemistry|biology|statistics|programming|computing|computer science"
+    "|psychology|philosophy|finance|law|medicine|linguistics|machine learning|networking|accounting|marketing|geometry)"
+)
+_ONE_OF = re.compile(
+    r"^(?P<head>(?:is|are|was|were) .*(?<! with)(?<! of)(?<! in)(?<! on)(?<! than)(?<! for)) (?P<a>an? \w+) or (?P<b>an? \w+)$"
+)
+
+
+def _gerund(found: re.Match[str]) -> str:
+    """Read "is tipping rude" as "is it rude to tip"."""
+    return f"is it {found['y']} to {infinitive(found['x'])}{found['r']}"
+
+
+def _did(found: re.Match[str]) -> str:
+    """Read "what was discovered by X" as "what did X discover"."""
+    return f"what did {found['x']} {english_words.participle(found['v']) or found['v']}"
+
+
 def _by(found: re.Match[str]) -> str:
     """Read "who was X written by" as "who wrote X"."""
     return f"who {_PAST.get(found['v'], found['v'])} {found['x']}"
@@ -78,7 +98,7 @@ _REWRITTEN = rewriting(
     # Two sentences for one.
     (r"^i am (?:using|on|working with|working in|running) (?P<x>(?:[^ .]+ ){0,2}[^ .]+)\s*[.,] (?P<y>(?:how|why|what) [^.]+)$", r"\g<y> in \g<x>"),
     (r"^i (?:want|would like|need|am trying|have) to (?P<x>[^.,]+)[.,] (?:but )?how (?:do|can|should|could|would) i(?: do (?:it|that|this|so))?$", r"how do i \g<x>"),
-    (r"^(?P<x>i (?:can not|do not|am|have|feel|keep) [^.]+)\. what (?P<y>can|should) i do(?: about (?:it|this|that))?$", r"what \g<y> i do if \g<x>"),
+    (r"^(?P<x>i (?:can not|do not|am|have|feel|keep) [^.]+|my [^.]+)\. what (?P<y>can|should) i do(?: about (?:it|this|that))?$", r"what \g<y> i do if \g<x>"),
     # Instructions.
     (r"^(?:walk|guide|take) me through (?:how to |the (?:process|steps) (?:of|to|for) )?(?P<x>.+)$", _how),
     (r"^(?:give|provide|i need|show|share|write)(?: me)? (?:the |some |a |detailed |clear )*(?:step by step )?(?:instructions|steps|guide|tutorial|guidance) (?:on how to|to|for|on|of) (?P<x>.+)$", _how),
@@ -115,9 +135,27 @@ _REWRITTEN = rewriting(
     (r"^what (?P<y>[a-z]+(?: [a-z]+)?) is (?:the )?(?P<z>(?!the\b)[a-z]+est|best|worst)$", r"what is the \g<z> \g<y>"),
     (r"^which (?P<y>[a-z]+(?: [a-z]+)?) is (?:the )?(?P<z>(?!the\b)[a-z]+est|best|worst)$", r"what is the \g<z> \g<y>"),
     (rf"^(?:what|which) (?P<x>{_DEFAULT}) (?:does|do) (?P<y>.+) use by default$", r"what is the default \g<x> of \g<y>"),
-    (rf"\bdefault (?P<x>{_DEFAULT}) (?:for|in) ", r"default \g<x> of "),
+    (rf"^what is the default (?P<x>{_DEFAULT}) (?:for|in) ", r"what is the default \g<x> of "),
     (r"\b(?P<x>usa|uk) (?P<y>president|vice president|government|constitution|population|economy|flag|senate|congress)\b", r"\g<y> of \g<x>"),
     # Other words around the same.
+    (rf"^(?P<p>in|on|to|from|with|for|at) (?:what|which) (?P<x>(?!(?:year|month|day|age|time|temperature|ways?|order|place|century|reasons?|extent|case|means)\b)(?:{_W} ){{0,2}}{_W}) (?P<y>(?:do|does|did|is|are|was|were|can|should) .+)$", r"which \g<x> \g<y> \g<p>"),
+    (r"^(?P<x>how (?:many|much) .*\b(?:eat|drink|take|sleep)) in a (?P<y>day|week|month)$", r"\g<x> per \g<y>"),
+    (r"^what (?:should|do) (?:i|you|we|people) (?P<x>bring|wear|pack) (?=(?:to|for|on)\b)", r"what should i \g<x> "),
+    (r"^whom? (?:should|do) i (?P<x>contact|call|ask|email|report|see|talk|speak) ", r"who should i \g<x> "),
+    (rf"^(?:what|which) (?P<x>(?!steps?\b){_NP}) (?:do i need|(?:is|are) (?:needed|required)) (?=(?:to|for)\b)", r"what \g<x> do i need "),
+    (r"^recommend (?:some )?good (?=(?:names|titles) for\b)", "recommend "),
+    (r"^what makes (?P<x>.+) so (?P<y>\w+)$", r"why is \g<x> so \g<y>"),
+    (rf"^is (?P<x>\w{{3,}}ing) (?P<y>{_JUDGED})(?P<r>(?: (?:in|at|during|on) .+)?)$", _gerund),
+    (rf"^what (?:was|were) {_DONE} by (?P<x>{_NP})$", _did),
+    (r"^how (?:is|are) (?P<x>.+) formed(?P<r>(?: in .+)?)$", r"how does \g<x> form\g<r>"),
+    (r"\bgo extinct\b", "become extinct"),
+    (r"\bimprove (?:my|your) (?P<x>\w+ing)$", r"improve at \g<x>"),
+    (r"\bmake (?P<x>.+?) (?P<y>lowercase|uppercase)\b", r"convert \g<x> to \g<y>"),
+    (r"\bmake (?P<x>(?:my|the|a) \w+) (?=(?:sleep|eat|laugh|sit|stay|walk|listen)\b)", r"get \g<x> to "),
+    (r"\bas (?:fast|quickly) as possible$", "quickly"),
+    (r"\bas (?P<x>easily|cheaply|safely|efficiently) as possible$", r"\g<x>"),
+    (r"^(?P<x>[^.]+?) (?:vs|versus|and|or) (?P<y>[^.]+?)\s*[,.:-]? what (?:is|are) the differences?$", r"what is the difference between \g<x> and \g<y>"),
+    (rf"^(?:define|explain) (?P<x>{_NP}) in (?P<y>{_SUBJECT})$", r"what is \g<x> in \g<y>"),
     (r"^in (?:what|which) way (?=(?:do|does|did|is|are|can)\b)", "how "),
     (r"^what happens when ", "what happens if "),
     (r"^(?P<x>(?:is|are) .+?) considered (?:to be )?(?=\w)", r"\g<x> "),
@@ -148,5 +186,7 @@ def _upright(text: str) -> str:
     if found := _THAN.match(text):
         return f"{found['head']} {found['b'].strip()} {_LESS[found['v']]} than {found['a'].strip()}"
     if found := _EITHER.match(text):
+        return f"{found['head']} {' or '.join(sorted((found['a'], found['b'])))}"
+    if found := _ONE_OF.match(text):
         return f"{found['head']} {' or '.join(sorted((found['a'], found['b'])))}"
     return text

@@ -82,7 +82,7 @@ _RULES = rewriting(
     (rf"^what (?:is|are) the location of {_NP}$", r"where is \g<x>"),
     (rf"^where (?P<be>is|are) {_NP} (?:located|situated)$", r"where \g<be> \g<x>"),
     (rf"^what (?:is|are) the number of (?P<y>.+?) in {_NP}$", r"how many \g<y> are there in \g<x>"),
-    (rf"^how many (?P<y>[^ ]+(?: [^ ]+)?) (?:are|exist) in {_NP}$", r"how many \g<y> are there in \g<x>"),
+    (rf"^how many (?P<y>[^ ]+(?: [^ ]+)?) (?:are|exist) (?:in|on) {_NP}$", r"how many \g<y> are there in \g<x>"),
     (rf"^how many (?P<y>[^ ]+(?: [^ ]+)?) (?:does|do) {_NP} have$", r"how many \g<y> are there in \g<x>"),
 )  # fmt: skip
 

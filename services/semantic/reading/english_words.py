@@ -27,6 +27,8 @@ _NOUN_AFTER = frozenset({
 
 })  # fmt: skip
 _ARTICLES = frozenset({"a", "an", "the"})
+# Who made it: there the name of a work is asked about, and "Aliens" is not "Alien".
+_TITLED = frozenset({"author", "director", "painter"})
 # Before these an article is no article, or says how many.
 _NO_NOUN = frozenset({
     "or", "and", "in", "on", "with", "of", "a", "an", "the", "few", "little", "number", "from", "to", "for",
@@ -78,9 +80,9 @@ _ORDINALS = {"1st": "first", "2nd": "second", "3rd": "third", "4th": "fourth", "
 
 _CAPITAL = re.compile(r"(?<![.?!:] )(?<!^)\b([A-Z][A-Za-z]*)\b")
 _NEGATED = re.compile(
-    r"\b(can|wo|sha|do|does|did|is|are|was|were|has|have|had|could|would|should|must|might|need|ai)n't\b|\bcan't\b|\bcannot\b"
+    r"\b(can|wo|sha|do|does|did|is|are|was|were|has|have|had|could|would|should|must|might|need)n't\b|\bcan't\b|\bcannot\b"
 )
-_STEMS = {"wo": "will", "sha": "shall", "ai": "is"}
+_STEMS = {"wo": "will", "sha": "shall"}
 _BARE = {
     "whats": "what is", "hows": "how is", "wheres": "where is", "whos": "who is", "whens": "when is", "dont": "do not",
     "doesnt": "does not", "didnt": "did not", "cant": "can not", "isnt": "is not", "arent": "are not", "wont": "will not",
@@ -204,7 +206,9 @@ def folded(tokens: list[str], ask: str, *, strict: bool, defining: bool, place: 
     said = [token for at, token in enumerate(tokens) if not _article(tokens, at, defining=defining)]
     if strict:
         return said if ask and ask != "meaning" else tokens
-    countable = bool(ask) and not ask.startswith("which") and not any(map(counted, tokens))
+    countable = (
+        bool(ask) and not ask.startswith("which") and ask not in _TITLED and not any(map(counted, tokens))
+    )
     if ask == "convert":
         said = [units.symbol(token) for token in said]
     head = _head(said) if ask in {"what", "who"} and said[0] == ask else 0

@@ -14,9 +14,13 @@ _ADDRESS = re.compile(
     r"|hi|hello|hey|q|ask|你好|您好|问题|问|提问|请问|请教)$",
     re.IGNORECASE,
 )
-
-
+# "Which is better: A or B?" is one question, and so is "A or B: which is better?".
 _CHOICE = re.compile(r"^(?:which|what)(?: one)? (?:is|are) \w+(?: \w+)?$", re.IGNORECASE)
+_CHOICE_LAST = re.compile(
+    r"^[^:.]+ (?:or [^:.]+: (?:which|what)(?: one)? is (?:better|worse|\w+er|more \w+)"
+    r"|(?:vs|versus) [^:.]+: what(?:'s| is| are) the differences?) *\??$",
+    re.IGNORECASE,
+)
 
 
 def parted(text: str) -> tuple[str, str]:
@@ -32,7 +36,7 @@ def parted(text: str) -> tuple[str, str]:
         return parted(tail)
     if _size(head) > LONGEST_INSTRUCTION or not tail or head.count('"') % 2 or head.count("`") % 2:
         return text, ""
-    if (_CHOICE.match(head) and " or " in tail) or (" or " in head and _CHOICE.match(tail.rstrip(" ?"))):
+    if (_CHOICE.match(head) and " or " in tail) or _CHOICE_LAST.match(f"{head}: {tail}"):
         return f"{head}, {tail}", ""
     return head, tail
 

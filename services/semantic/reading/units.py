@@ -59,7 +59,7 @@ COUNTS = {
     "eleven": "11", "twelve": "12", "fifteen": "15", "twenty": "20", "thirty": "30", "forty": "40", "fifty": "50",
     "sixty": "60", "ninety": "90",
 }  # fmt: skip
-SPELLED = re.compile(rf"\b({'|'.join(COUNTS)})[ -]({_any(_WORDS)})(?![A-Za-z0-9-])")
+SPELLED = re.compile(rf"\b({'|'.join(COUNTS)})[ -]({_any(_WORDS)})(?![A-Za-z0-9])")
 
 
 def symbol(word: str) -> str:
