@@ -38,6 +38,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("bench", "Run the five scenarios and print what was measured."),
     "prune": ("prune", "Delete history older than the retention time."),
 }
+# Second names: that of the first server it knew, and the way to `cache warm` for those who look for it here.
+ALSO: dict[str, tuple[str, str]] = {"watch-vllm": ("watch", "watch"), "warm": ("warm", "warm")}
 
 
 class LazyGroup(click.Group):
@@ -49,15 +51,20 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import one command."""
-        if cmd_name not in COMMANDS:
+        if cmd_name in COMMANDS:
+            name, function = COMMANDS[cmd_name][0], cmd_name.replace("-", "_")
+        elif cmd_name in ALSO:
+            name, function = ALSO[cmd_name]
+        else:
             return None
-        module = importlib.import_module(f"services.cli.{COMMANDS[cmd_name][0]}")
-        command = getattr(module, cmd_name.replace("-", "_"))
+        command = getattr(importlib.import_module(f"services.cli.{name}"), function)
         assert isinstance(command, click.Command)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a reader (head, less) that has seen enough is no failure of it."""
+        if os.environ.get("NO_COLOR"):  # https://no-color.org
+            ctx.color = False
         try:
             return super().invoke(ctx)
         except BrokenPipeError:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import click
 import pytest
 
 from services import cli
@@ -57,6 +58,26 @@ def test_a_bad_setting_is_2_and_named(monkeypatch: pytest.MonkeyPatch, capsys: p
         captured = capsys.readouterr()
         assert captured.out == ""
         assert captured.err.startswith("Error: METALANCHOR_PORT: 'many' is not accepted")
+
+
+@pytest.mark.parametrize(("name", "first"), [("watch-vllm", "Watch the counters"), ("warm", "Have requests")])
+def test_a_command_is_found_under_its_second_name_too(name: str, first: str, capsys):
+    assert run([name, "--help"]) == 0
+    assert first in capsys.readouterr().out
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch):
+    """On a terminal too, whatever the command styles."""
+    colours = []
+    monkeypatch.setattr(cli.cli, "get_command", lambda *_: click.Command("x", callback=ask))
+
+    def ask() -> None:
+        colours.append(click.get_current_context().color)
+
+    for value in ("", "1"):
+        monkeypatch.setenv("NO_COLOR", value)
+        assert run(["x"]) == 0
+    assert colours == [None, False]
 
 
 def test_no_proxy_is_3(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], unused_port: int):
