@@ -3,6 +3,7 @@
 import multiprocessing
 
 import pytest
+from alembic import command
 from sqlalchemy import inspect, text
 
 from services.history import migrate
@@ -36,7 +37,8 @@ def test_upgrading_again_changes_nothing(history_url):
 
 def test_models_and_revisions_agree(history_url):
     """`alembic check` finds nothing to generate."""
-    migrate.check(history_url)
+    with migrate._locked(history_url) as connection:
+        command.check(migrate._config(connection))
 
 
 def test_named_indexes_exist(history_url):
