@@ -32,7 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("report", "Sum up the requests of a span of time: hits, reuse, times, losses."),
     "query": ("query", "Run one read-only SQL statement on the history."),
     "export": ("export", "Write the rows to FILE, oldest first, as Parquet, CSV or JSON lines."),
-    "cache": ("cache", "Look into the response cache, fill it, and let go of answers."),
+    "cache": ("cache", "Look into the response cache, fill it, and drop answers."),
     "kv-size": ("kv_size", "Say how much memory a KV cache takes, and how much fits."),
     "demo": ("demo", "See in two minutes what reuse is worth, on a small built-in model."),
     "bench": ("bench", "Run the five scenarios and print what was measured."),

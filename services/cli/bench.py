@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--scale", type=click.FloatRange(0.01, 100), default=1.0, show_default=True,
-              help="Times as many requests as the 107.")  # fmt: skip
+              help="Multiply the 107 requests by this.")  # fmt: skip
 @click.option("--length", type=click.FloatRange(0.05, 100), default=1.0, show_default=True,
-              help="Times as long prompts.")  # fmt: skip
-@click.option("--scenarios", default="ABCDE", show_default=True, help="Only these.")
+              help="Multiply the length of prompts by this.")  # fmt: skip
+@click.option("--scenarios", default="ABCDE", show_default=True, help="Run only these.")
 @click.option("--backend", metavar="URL", help="The model server; `embedded` is the small built-in one.")
-@click.option("--model", help="Its model; the first it lists otherwise.")
+@click.option("--model", help="Its model; by default the first it lists.")
 @click.option("--api-key", help="Sent to the server as a Bearer token.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the synthetic prompts.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the synthetic prompts.")
 @click.option("--cold/--warm", default=True, show_default=True,
               help="Start from a prefix that no earlier run has sent, or from this seed's own.")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path), help="Also write FILE.json and FILE.md.")

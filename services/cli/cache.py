@@ -32,7 +32,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 @click.group()
 def cache() -> None:
-    """Look into the response cache, fill it, and let go of answers."""
+    """Look into the response cache, fill it, and drop answers."""
 
 
 cache.add_command(warm)
@@ -54,7 +54,7 @@ def stats(as_json: bool) -> None:
 
 @cache.command("list")
 @click.option("--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="Entries to show.")
-@click.option("--cursor", help="Go on from a page's `next`.")
+@click.option("--cursor", help="Continue after a page, from its `next`.")
 @as_json
 def list_(limit: int, cursor: str | None, as_json: bool) -> None:
     """List cached answers by their questions, newest first."""
@@ -93,21 +93,24 @@ def explain(about: str, model: str | None, namespace: str | None, as_json: bool)
 
 
 @cache.command()
-@click.option("--key", help="This one entry.")
-@click.option("--tag", help="What was stored with this tag.")
+@click.option("--key", help="The answer with this key.")
+@click.option("--tag", help="Answers stored with this tag.")
 @click.option("--model", help="Answers of this model.")
 @click.option("--backend", help="Answers of this backend (its name).")
 @click.option("--namespace", help="Answers in this namespace.")
 @click.option("--scope", help="Answers of this caller, as `requests --json` shows it.")
 @click.option("--keyword", help="Answers with these words in question or answer.")
 @click.option(
-    "--older-than", "older_than_s", type=Age(), help="Stored longer ago than, such as 90m, 24h, 7d."
+    "--older-than",
+    "older_than_s",
+    type=Age(),
+    help="Answers stored longer ago than this, such as 90m, 24h, 7d.",
 )
-@click.option("--everything", is_flag=True, help="All of them.")
+@click.option("--everything", is_flag=True, help="All answers.")
 @click.option("--yes", is_flag=True, help="Drop them; without it they are only counted.")
 @as_json
 def invalidate(*, yes: bool, as_json: bool, **selector: Any) -> None:
-    """Drop the answers to which all that is given applies; without --yes only say how many they are."""
+    """Drop the answers that match all options given; without --yes only count them."""
     found = client.post(load(), "/api/cache/invalidate", INVALIDATE_S, {"dry_run": not yes, **selector})
     if as_json:
         print_json(found)

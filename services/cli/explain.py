@@ -17,9 +17,11 @@ EXACT_S = 130.0  # four questions to the backend, each of which the proxy gives 
 
 @click.command()
 @click.argument("request_id", required=False, metavar="[ID]")
-@click.option("--last", is_flag=True, help="The latest recorded generation.")
-@click.option("--bodies", is_flag=True, help="Also what was asked and answered, where bodies are kept.")
-@click.option("--exact", is_flag=True, help="Also the very token, by the backend's template and tokeniser.")
+@click.option("--last", is_flag=True, help="Explain the latest recorded generation.")
+@click.option("--bodies", is_flag=True, help="Also show request and answer, where bodies are kept.")
+@click.option(
+    "--exact", is_flag=True, help="Also find the very token, by the backend's template and tokeniser."
+)
 @as_json
 def explain(request_id: str | None, *, last: bool, bodies: bool, exact: bool, as_json: bool) -> None:
     """Say why a request did not reuse what it could have.

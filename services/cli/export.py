@@ -16,13 +16,15 @@ FORMATS = ("parquet", "csv", "jsonl")
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
-@click.option("--format", "form", type=click.Choice(FORMATS), help="By the file's ending otherwise.")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), help="Format of FILE; by default its extension says."
+)
 @click.option("--since", type=Moment(), help="From this time on: an age (24h) or an ISO time, in UTC.")
 @click.option("--until", type=Moment(), help="Up to this time.")
 @click.option("--agent", help="Only this agent.")
 @click.option("--session", help="Only this session.")
 @click.option("--model", help="Only this model.")
-@click.option("--all", "everything", is_flag=True, help="Probes and management calls too.")
+@click.option("--all", "everything", is_flag=True, help="Include probes and management calls.")
 def export(file: Path, form: str | None, everything: bool, **filters: Any) -> None:
     """Write the rows to FILE, oldest first; `-` is standard output."""
     chosen = form or file.suffix.lstrip(".").lower()

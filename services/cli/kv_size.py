@@ -51,11 +51,13 @@ class Memory(click.ParamType[int]):
 @click.option("--context", type=click.IntRange(1), help="Tokens of a sequence.")
 @click.option("--batch", type=click.IntRange(1), help="Sequences held at once: batch, slots, users.")
 @click.option(
-    "--dtype", type=click.Choice(tuple(kv.DTYPES)), default="f16", show_default=True, help="Type of keys."
+    "--dtype",
+    type=click.Choice(tuple(kv.DTYPES)),
+    default="f16",
+    show_default=True,
+    help="Type of keys, and of values without --dtype-v.",
 )
-@click.option(
-    "--dtype-v", type=click.Choice(tuple(kv.DTYPES)), help="Type of values; that of keys without it."
-)
+@click.option("--dtype-v", type=click.Choice(tuple(kv.DTYPES)), help="Type of values.")
 @click.option("--unified/--split", default=None, help="Whether the sequences share CONTEXT or have it each.")
 @click.option(
     "--ubatch", type=click.IntRange(1), default=kv.UBATCH, show_default=True, help="llama.cpp's -ub."

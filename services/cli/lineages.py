@@ -16,7 +16,7 @@ SPARE = ("last_hit", "last_at", "last_model", "last_agent", "last_cause", "reque
 
 @click.command()
 @click.option("--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="Rows to show.")
-@click.option("--cursor", help="Go on from a page's `next`.")
+@click.option("--cursor", help="Continue after a page, from its `next`.")
 @as_json
 def lineages(limit: int, cursor: str | None, as_json: bool) -> None:
     """List the conversations that continue one another, latest first."""

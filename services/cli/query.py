@@ -15,7 +15,7 @@ from services.settings import load
 
 @click.command()
 @click.argument("sql", required=False)
-@click.option("--ready", type=click.Choice([query.name for query in QUERIES]), help="A ready query.")
+@click.option("--ready", type=click.Choice([query.name for query in QUERIES]), help="Run this ready query.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="Rows at most.")
 @click.option(

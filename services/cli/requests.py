@@ -26,7 +26,7 @@ REMEMBERED = 1_000
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="Show probes and management calls too.")
+@click.option("--all", "everything", is_flag=True, help="Include probes and management calls.")
 @click.option("--session", help="Only this session.")
 @click.option("--lineage", help="Only this lineage.")
 @click.option("--agent", help="Only this agent.")
@@ -38,7 +38,7 @@ REMEMBERED = 1_000
 @click.option("--since", type=Moment(), help="From this time on: an age (24h) or an ISO time, in UTC.")
 @click.option("--until", type=Moment(), help="Up to this time.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="Rows to show.")
-@click.option("--cursor", help="Go on from a page's `next`.")
+@click.option("--cursor", help="Continue after a page, from its `next`.")
 @click.option("--follow", is_flag=True, help="Go on printing requests as they are recorded.")
 @as_json
 def requests(
@@ -46,8 +46,8 @@ def requests(
 ) -> None:
     """List recorded requests, newest first.
 
-    `predicted` is the share of the prompt that an earlier one could have spared, `measured` the share that
-    the engine says it did spare.
+    `predicted` is the share of the prompt that the engine could have reused, `measured` the share that it
+    says it did reuse.
     """
     settings = load()
     if not everything:

@@ -76,7 +76,7 @@ class Board:
 
 @click.command()
 @click.option("--once", is_flag=True, help="Print one snapshot and end, as in a pipe.")
-@click.option("--all", "everything", is_flag=True, help="Show probes and management calls too.")
+@click.option("--all", "everything", is_flag=True, help="Include probes and management calls.")
 @as_json
 def top(once: bool, everything: bool, as_json: bool) -> None:
     """Show requests under way and those that ended last, live until Ctrl-C."""
