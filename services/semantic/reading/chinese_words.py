@@ -27,14 +27,18 @@ _INSIDE = re.compile(
     rf"(?<![从到成为转比和与跟a-z])({_PLAINLY})(?:的(?!{_OWNED})|(?!的|{_OWNED}))(?=[\u4e00-\u9fff])"
 )
 _NAMED = re.compile(rf"(?<![a-z])(?:{TOOL})(?![a-z])")
+# What a tool does by itself is not what somebody does with it: 抖音怎么推荐视频.
+_ITSELF = alternatives(_DATA["itself"].split())
 _SETTINGS = (
     re.compile(
         rf"(?:在|用|使用|通过|利用){_PLACE}(?:语言|系统|环境|浏览器|软件)?(?:上面|里面|上|中|里|下|内)?(?![a-z0-9的])(?:来|去)?"
     ),
-    re.compile(rf"^{_PLACE}(?:语言|系统|环境|浏览器|软件)?(?:上面|里面|上|中|里|下|内)(?=.)"),
-    re.compile(rf"^{_PLACE}(?=怎么(?:截图|截屏|录屏|联网|打字|分屏|投屏)$)"),
+    re.compile(rf"^{_PLACE}(?:语言|系统|环境|浏览器|软件|语句)?(?:上面|里面|上|中|里|下|内)(?=.)"),
     re.compile(
-        rf"^{_PLACE}(?:语言|系统|浏览器)?(?=怎么[^\ue000-\uf8ff]{{3,}}|怎么.{{1,3}}[a-z\ue000-\uf8ff])"
+        rf"^{_PLACE}(?=怎么(?:截图|截屏|录屏|联网|打字|分屏|投屏|去重|求和|换行|缩进|分页|居中|对齐|取整|判空|清屏|群发)$)"
+    ),
+    re.compile(
+        rf"^{_PLACE}(?:语言|系统|浏览器)?(?=怎么[^\ue000-\uf8ff]{{3,}}|怎么.{{1,3}}[a-z\ue000-\uf8ff])(?!怎么(?:{_ITSELF}))"
     ),
     re.compile(rf"^((?:{TOOL})~?)(?:中|里)?的(?=.+(?:区别|不同|差异|差别))"),
     re.compile(rf"(?<=^写一)[个段份]?({TOOL})(?=函数|脚本|程序(?!员)|代码|正则)"),
