@@ -16,7 +16,7 @@ from redis import Redis
 from services.proxy.answers.base import About, Selector, Stored
 from services.proxy.answers.store import RedisStore
 from services.proxy.answers.terms import terms_of
-from services.proxy.state.line import Line
+from services.proxy.state.client import Client
 from services.semantic.entries import ENTRIES, EXPIRY, ORDER, SEQUENCE, Entry, _set
 
 DAY_S = 86_400.0
@@ -34,16 +34,16 @@ SOUGHT = "sought 蓝鲸 word1"
 async def opened(url: str, secret: bytes) -> AsyncIterator[RedisStore]:
     """The store as a proxy of the same key has it."""
 
-    async def greet(link: object) -> None:
-        del link
+    async def greet(connection: object) -> None:
+        del connection
 
-    line = Line(url, greet)
-    store = RedisStore(line, secret, CAP)
-    await line.start()
+    client = Client(url, greet)
+    store = RedisStore(client, secret, CAP)
+    await client.start()
     try:
         yield store
     finally:
-        await line.close()
+        await client.close()
 
 
 def made(number: int, chance: np.random.Generator, tag: str = "") -> tuple[str, Stored, list[str]]:

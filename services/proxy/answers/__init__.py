@@ -23,7 +23,7 @@ def open_answers(
         log = logging.getLogger("metalanchor")
         log.warning("The response cache is off: it needs a Redis. Set METALANCHOR_REDIS_URL.")
         return None
-    store = RedisStore(state.line, key, settings.response_cache_max_bytes)
+    store = RedisStore(state.client, key, settings.response_cache_max_bytes)
     matcher = None
     if settings.response_cache == "semantic":
         from services.semantic.matcher import open_matcher  # noqa: PLC0415 its word lists take time and memory

@@ -22,10 +22,10 @@ from services.proxy.answers.base import (
     Stats,
     Stored,
 )
-from services.proxy.state.line import BUDGET_S, Line
+from services.proxy.state.client import BUDGET_S, Client
 
 BASE = b"metalanchor:answers:{a}:"
-PUT_S = 1.0  # nobody waits for it; longer, and the connection is taken for dead (`link.SILENT_S`)
+PUT_S = 1.0  # nobody waits for it; longer, and the connection is taken for dead (`connection.SILENT_S`)
 ASK_S = 1.0
 REAP = 200  # entries a step: some 4 ms of Redis's time
 # Beside its value an entry takes its fields and its places in indexes, in bytes; both measured on Valkey 9.
@@ -38,15 +38,15 @@ _read_about = msgspec.msgpack.Decoder(About).decode
 class RedisStore:
     """The answers of an installation. `secret` is its hashing key, `max_bytes` the cap on all of it."""
 
-    def __init__(self, line: Line, secret: bytes, max_bytes: int) -> None:
-        self._line, self._secret, self._max_bytes = line, secret, max_bytes
-        self._sha = line.script(files(__package__).joinpath("script.lua").read_bytes())
+    def __init__(self, client: Client, secret: bytes, max_bytes: int) -> None:
+        self._client, self._secret, self._max_bytes = client, secret, max_bytes
+        self._sha = client.script(files(__package__).joinpath("script.lua").read_bytes())
         self._told: list[Callable[[Sequence[str]], None]] = []
 
     @property
     def away(self) -> bool:
         """Whether Redis is not asked at present."""
-        return self._line.link is None
+        return self._client.connection is None
 
     async def get(self, key: str, *, counted: bool = True, missed: bool = False) -> Looked:
         """The live answer under a key, if any; where `counted`, a hit or a miss in the statistics.
@@ -127,16 +127,16 @@ class RedisStore:
                     told([key.hex() for key in keys])
 
     async def _ask(self, budget_s: float, trips: bool, *words: Any) -> Any:
-        link = self._line.link
-        if link is None:
+        connection = self._client.connection
+        if connection is None:
             return None
-        asked = link.ask(b"EVALSHA", self._sha, 1, BASE, *words)
-        return await self._line.within(budget_s, asked, trips=trips)
+        asked = connection.ask(b"EVALSHA", self._sha, 1, BASE, *words)
+        return await self._client.within(budget_s, asked, trips=trips)
 
     async def _must(self, *words: Any) -> Any:
         reply = await self._ask(ASK_S, False, *words)
         if reply is None:
-            raise AwayError(self._line.breaker.reason or "Redis did not answer")
+            raise AwayError(self._client.breaker.reason or "Redis did not answer")
         return reply
 
 

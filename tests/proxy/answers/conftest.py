@@ -54,7 +54,7 @@ async def make_shelf(valkey):
 
     async def make(max_bytes=64 << 20, url=valkey.url):
         state = RedisState(url, SECRET, LocalState(1 << 20))
-        store = RedisStore(state.line, SECRET, max_bytes)
+        store = RedisStore(state.client, SECRET, max_bytes)
         opened.append(state)
         await state.start()
         return Shelf(store, state)

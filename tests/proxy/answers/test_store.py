@@ -6,7 +6,7 @@ import pytest
 
 from services.proxy.answers.base import Selector
 from services.proxy.answers.store import BASE, RedisStore
-from services.proxy.state.line import Line
+from services.proxy.state.client import Client
 from tests.proxy.answers.conftest import key, make_answer
 
 pytestmark = pytest.mark.process
@@ -161,9 +161,9 @@ async def test_a_value_that_is_not_this_keys_own_is_no_answer(shelf, valkey):
         first, second, third = sorted(client.keys("*:v:*"))
         client.set(first, client.get(second))
         client.set(second, client.get(second)[:-1])
-        stranger = RedisStore(Line(valkey.url, _nothing), b"o" * 32, 1 << 20)
+        stranger = RedisStore(Client(valkey.url, _nothing), b"o" * 32, 1 << 20)
         assert await shelf.held(1, 2, 3) == [3]
-        stranger._line = shelf.state.line
+        stranger._client = shelf.state.client
         assert (await stranger.get(key(3))).stored is None
         client.delete(third)
     assert await shelf.held(1, 2, 3) == []

@@ -105,7 +105,7 @@ async def test_a_redis_that_misbehaves_on_the_wire(valkey, make_state, mode):
         assert state.status()["mode"] == "redis"
         relay.mode = mode
         if mode == "refuse":
-            await state._link.close()
+            await state._connection.close()
         await check_goes_on_alone(state)
         relay.mode = "pass"
         await back(state)
@@ -168,7 +168,7 @@ async def test_two_processes_share_one_state(valkey, make_state):
     query = make_query(session="s", tools="T")
     await one.place(query)
     one.adopt(msgspec.structs.replace(query.node, lineage=query.node.id))
-    await one._link.written(1.0)
+    await one._connection.written(1.0)
     sighting = await two.place(make_query(session="s", tools="T"))
     assert (sighting.system_seen, sighting.tools_seen, sighting.exact_seen) == (True, True, True)
     assert [past.node.lineage for past in sighting.candidates] == [query.node.id]
@@ -179,10 +179,10 @@ async def test_a_process_that_is_not_alone_tells_the_others_at_once(valkey, make
     one, two = await make_state(valkey.url), await make_state(valkey.url)
     await one.place(make_query(session="a"))
     await one.place(make_query(session="a"))
-    assert not one._link.hurried
+    assert not one._connection.hurried
     await two.place(make_query(session="b"))
     await one.place(make_query(session="a"))
-    assert one._link.hurried
+    assert one._connection.hurried
 
 
 async def test_status_warns_of_another_installation_key(valkey, make_state):

@@ -73,7 +73,7 @@ async def settle(state, query, marks=None, **more):
 async def landed(state):
     """Background writes are in Redis."""
     if isinstance(state, RedisState):
-        await state._link.written(1.0)
+        await state._connection.written(1.0)
 
 
 def ids(sighting):

@@ -29,7 +29,7 @@ GATHER_S = 0.005
 GATHER_MOST = 64
 
 
-class Link(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """A connection; `lost` is told once, when it is of no more use, and `reason` then says why.
 
     `hurried` is for who is not alone: nothing is gathered.
@@ -37,7 +37,7 @@ class Link(asyncio.Protocol):
     `scripts` by name are what Redis is given where it does not know the one of an ``EVALSHA``.
     """
 
-    def __init__(self, scripts: Mapping[str, bytes], lost: Callable[["Link"], None]) -> None:
+    def __init__(self, scripts: Mapping[str, bytes], lost: Callable[["Connection"], None]) -> None:
         self._scripts, self._lost = scripts, lost
         self._loop = asyncio.get_running_loop()
         self._replies = hiredis.Reader()
@@ -57,17 +57,20 @@ class Link(asyncio.Protocol):
 
     @classmethod
     async def open(
-        cls, connection: AbstractConnection, scripts: Mapping[str, bytes], lost: Callable[["Link"], None]
+        cls,
+        connection: AbstractConnection,
+        scripts: Mapping[str, bytes],
+        lost: Callable[["Connection"], None],
     ) -> Self:
         """Connect. Raises redis-py's errors and `OSError`."""
-        link = cls(scripts, lost)
+        made = cls(scripts, lost)
         try:
             await connection.connect()  # type: ignore[no-untyped-call]
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
-        link._take(connection)
-        return link
+        made._take(connection)
+        return made
 
     @property
     def gone(self) -> bool:

@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 
 from services.proxy.state import layout
 from services.proxy.state.breaker import CircuitBreaker
-from services.proxy.state.link import SILENT_S, Link
+from services.proxy.state.connection import SILENT_S, Connection
 from services.redis_client import async_pool
 
 BUDGET_S = 0.04  # what a request waits for a script; with that for marks it is the contract's 50 ms
@@ -26,18 +26,18 @@ CONNECT_S = 1.0
 START_S = 0.5  # how long `start` waits for the first probe, so that the first request finds Redis in use
 
 
-class Line:
-    """One connection; `link` is None while Redis is not to be asked.
+class Client:
+    """Keeps one connection; `connection` is None while Redis is not to be asked.
 
     `greet` is the probe: it runs at every connection and each minute, in the time a request would have.
     """
 
-    def __init__(self, url: str, greet: Callable[[Link], Awaitable[None]]) -> None:
+    def __init__(self, url: str, greet: Callable[[Connection], Awaitable[None]]) -> None:
         self.breaker = CircuitBreaker()
-        self.link: Link | None = None
+        self.connection: Connection | None = None
         self._greet = greet
         self._scripts: dict[str, bytes] = {}
-        self._links: set[Link] = set()
+        self._connections: set[Connection] = set()
         self._watch: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._probed = asyncio.Event()
@@ -62,15 +62,15 @@ class Line:
 
     async def close(self) -> None:
         """Finish pending writes within a second and let go of connections."""
-        if self.link is not None:
-            await self.link.written(CLOSE_S)
+        if self.connection is not None:
+            await self.connection.written(CLOSE_S)
         if self._watch is not None:
             self._watch.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._watch
-        for link in list(self._links):
-            await link.close()
-        self._links.clear()
+        for connection in list(self._connections):
+            await connection.close()
+        self._connections.clear()
         await self._pool.disconnect()
 
     async def within(self, budget_s: float, asked: "asyncio.Future[Any]", *, trips: bool = True) -> Any:
@@ -95,16 +95,16 @@ class Line:
 
     def _trip(self, reason: str) -> None:
         """Ask no more; whoever waits beside the one that failed goes on at once."""
-        link, self.link = self.link, None
-        if link is not None:
+        connection, self.connection = self.connection, None
+        if connection is not None:
             self.breaker.fail(reason)
-            link.end(reason)
+            connection.end(reason)
             self._wake.set()
 
-    def _ended(self, link: Link) -> None:
+    def _ended(self, connection: Connection) -> None:
         """A connection is of no more use."""
-        if link is self.link:
-            self._trip(link.reason or "")
+        if connection is self.connection:
+            self._trip(connection.reason or "")
 
     async def _watching(self) -> None:
         """Probe while open; while closed, look now and then who else is there."""
@@ -121,33 +121,33 @@ class Line:
 
     async def _probe(self) -> None:
         """A write and a read, as a request would need them, in the time a request would have."""
-        link, held = self.link, self.link is not None
+        connection, held = self.connection, self.connection is not None
         try:
-            if link is None:  # nobody waits for it, and Sentinels may have to be asked in turn
+            if connection is None:  # nobody waits for it, and Sentinels may have to be asked in turn
                 async with asyncio.timeout(CONNECT_S):
-                    link = await self._connect()
+                    connection = await self._connect()
             async with asyncio.timeout(BUDGET_S if self.breaker.opened else START_S):
-                await self._greet(link)
+                await self._greet(connection)
         except TimeoutError:
-            self._unfit(link, "slow", held=held)
+            self._unfit(connection, "slow", held=held)
         except (RedisError, OSError) as error:
-            reason = link.reason if link is not None else None
-            self._unfit(link, reason or type(error).__name__, held=held)
+            reason = connection.reason if connection is not None else None
+            self._unfit(connection, reason or type(error).__name__, held=held)
         else:
-            self.link = link
+            self.connection = connection
             self.breaker.succeed()
 
-    def _unfit(self, link: Link | None, reason: str, *, held: bool) -> None:
+    def _unfit(self, connection: Connection | None, reason: str, *, held: bool) -> None:
         """A probe failed, over the connection in use, which may have been noticed already, or a new one."""
         if held:
             self._trip(reason)
             return
         self.breaker.fail(reason)
-        if link is not None:
-            link.end(reason)
+        if connection is not None:
+            connection.end(reason)
 
-    async def _connect(self) -> Link:
-        connection: AbstractConnection = self._pool.make_connection()  # type: ignore[no-untyped-call]
-        link = await Link.open(connection, self._scripts, self._ended)
-        self._links = {other for other in self._links if not other.gone} | {link}
-        return link
+    async def _connect(self) -> Connection:
+        unopened: AbstractConnection = self._pool.make_connection()  # type: ignore[no-untyped-call]
+        connection = await Connection.open(unopened, self._scripts, self._ended)
+        self._connections = {other for other in self._connections if not other.gone} | {connection}
+        return connection
