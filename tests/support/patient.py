@@ -8,11 +8,11 @@ import sys
 
 from services.cli import main
 from services.proxy.answers import cache, digests, store
-from services.proxy.state import line, redis
+from services.proxy.state import client, redis
 from services.semantic import matcher
 
 PATIENCE_S = 5.0
-TIMES = ((line, "BUDGET_S"), (redis, "BUDGET_S"), (store, "BUDGET_S"), (store, "PUT_S"), (cache, "LANDING_S"),
+TIMES = ((client, "BUDGET_S"), (redis, "BUDGET_S"), (store, "BUDGET_S"), (store, "PUT_S"), (cache, "LANDING_S"),
          (digests, "WAIT_S"), (matcher, "REDIS_S"), (matcher, "EMBED_S"))  # fmt: skip
 
 if __name__ == "__main__":
