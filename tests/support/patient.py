@@ -12,8 +12,8 @@ from services.proxy.state import client, redis
 from services.semantic import matcher
 
 PATIENCE_S = 5.0
-TIMES = ((client, "BUDGET_S"), (redis, "BUDGET_S"), (store, "BUDGET_S"), (store, "PUT_S"), (cache, "LANDING_S"),
-         (digests, "WAIT_S"), (matcher, "REDIS_S"), (matcher, "EMBED_S"))  # fmt: skip
+TIMES = ((client, "BUDGET_S"), (redis, "BUDGET_S"), (store, "BUDGET_S"), (store, "PUT_S"),
+         (cache, "LANDING_S"), (digests, "WAIT_S"), (matcher, "REDIS_S"), (matcher, "EMBED_S"))  # fmt: skip
 
 if __name__ == "__main__":
     for module, name in TIMES:
