@@ -47,9 +47,14 @@ async def _turn(flow: Flow, body: bytes, ctx: Context) -> None:
         await ctx.turns.take()
     except asyncio.CancelledError:
         if flow.identity is None and len(body) <= INLINE_BYTES:
-            with contextlib.suppress(Exception):
-                await recognise(flow, body, ctx)
+            await noted(flow, body, ctx)
         raise
+
+
+async def noted(flow: Flow, body: bytes, ctx: Context) -> None:
+    """Read a request that no engine will see, for its row alone."""
+    with contextlib.suppress(Exception):
+        await recognise(flow, body, ctx)
 
 
 async def recognise(flow: Flow, body: bytes, ctx: Context) -> None:

@@ -80,6 +80,18 @@ def test_r59_a_backend_that_is_down_is_a_502_within_a_second(start_proxy: StartP
     assert proxy.request("HEAD", "/").status == 502
 
 
+def test_the_row_of_a_request_that_nobody_took_says_what_was_asked(start_proxy: StartProxy) -> None:
+    """Who asked which model for what, though nothing was compared: no engine has seen it."""
+    proxy = start_proxy(backend_url=NOBODY)
+    answer = proxy.chat(CHAT, [("X-Session-Id", "s1"), ("User-Agent", "opencode/1.2")])
+    row = proxy.row(answer)
+    told = {"model": "m", "message_count": 1, "stream": True, "session": "s1", "agent": "opencode"}
+    assert {name: row[name] for name in told} == told
+    assert (row.get("hit"), row.get("relation"), row["error"]) == (None, None, "backend_unreachable")
+    assert list(answer.ours) == ["error", "request-id"]
+    assert proxy.row(proxy.request("POST", "/v1/chat/completions", b"{"))["status"] == "upstream_unreachable"
+
+
 def test_an_upload_that_stands_still_is_a_408(wire: Wire) -> None:
     """Half a body and then silence, on routes that are read and on those that stream."""
     for path in ("/v1/chat/completions", "/api/pull"):

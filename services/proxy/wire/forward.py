@@ -15,7 +15,16 @@ from services.proxy.context import Context, Destination
 from services.proxy.dialects import for_route
 from services.proxy.flow import Flow
 from services.proxy.outbox.copies import copy_of
-from services.proxy.steps import afterwards, at_once, conclude, fix, remember, report, understand
+from services.proxy.steps import (
+    afterwards,
+    at_once,
+    conclude,
+    fix,
+    noted,
+    remember,
+    report,
+    understand,
+)
 from services.proxy.upstream.base import Exchange, RequestHead, Response, UpstreamError
 from services.proxy.wire import body as bodies
 from services.proxy.wire import errors
@@ -101,7 +110,12 @@ class Passage:
             if ctx.breakpoints is not None and ctx.breakpoints.applies(flow):
                 await self._fix_and_open(body)
             else:
-                await self._open(body, len(body))
+                try:
+                    await self._open(body, len(body))
+                except RefusedError:  # nobody took it; its row still says what was asked, and by whom
+                    if analysed:
+                        await noted(flow, body, ctx)
+                    raise
                 self._disconnect.watch()
                 if analysed:
                     await understand(flow, body, ctx)
