@@ -75,7 +75,8 @@ _SCOPE = frozenset({
 })  # fmt: skip
 _MANNER = frozenset({
     "quickly", "easily", "safely", "properly", "correctly", "manually", "automatically", "briefly", "efficiently",
-    "permanently", "temporarily", "shortly", "concisely",
+    "permanently", "temporarily", "legally", "politely", "cheaply", "naturally", "effectively", "gently", "securely",
+    "shortly", "concisely",
 })  # fmt: skip
 # Verbs whose "to" leads no second verb.
 _MOVING = frozenset({
@@ -95,7 +96,7 @@ _METALINGUISTIC = re.compile(
     r"|spell\w*|pronounc\w+|rhym\w+|synonyms?|antonyms?|conjugat\w+|plurals?|singular|tenses?|stands? for|acronyms?"
     r"|abbreviat\w+|short for|letters?|syllables?|sentences?|words?|phrases?|nouns?|verbs?|adjectives?|adverbs?"
     r"|called|says?|said|saying|etymology|idioms?|puns?|palindromes?|anagrams?|grammar|grammatical\w*|capitali[sz]\w*"
-    r"|vowels?|consonants?|terms?|spelt|opposite)\b"
+    r"|vowels?|consonants?|terms?|spelt|opposite|do (?:you|we|they|people) call)\b"
 )
 
 
@@ -185,16 +186,16 @@ def _flagged(tokens: list[str]) -> tuple[list[str], list[str]]:
     if len(modals) == 1 and (simple or tokens[0] in _MODAL):
         tokens.remove(modals[0])
         flags.append(modals[0])
-    if simple and tokens.count("not") == 1 and not _bound(tokens):
+    if simple and tokens.count("not") == 1 and not _bound(tokens, being=be is not None):
         tokens.remove("not")
         flags.append("not")
     return tokens, flags
 
 
-def _bound(tokens: list[str]) -> bool:
+def _bound(tokens: list[str], *, being: bool) -> bool:
     """Whether it matters where "not" stands: "people not wearing masks", "not all"."""
     after = tokens[tokens.index("not") + 1 :][:1]
-    return bool(_SCOPE & set(tokens)) or (bool(after) and after[0].endswith("ing"))
+    return bool(_SCOPE & set(tokens)) or (not being and bool(after) and after[0].endswith("ing"))
 
 
 def _told(tokens: list[str]) -> tuple[list[str], list[str]]:

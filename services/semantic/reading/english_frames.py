@@ -161,7 +161,7 @@ def how_to(text: str) -> str | None:
         if _OF_YOU.match(rest) and re.search(r"\b(?:do|would) (?:you|we) ", found.group()):
             continue
         return _as_mine(
-            who, infinitive(rest) if found.group().endswith((" of ", " for ", " about ")) else rest
+            who, infinitive(rest) if found.group().endswith((" of ", " for ", " about ", " to ")) else rest
         )
     return None
 
@@ -170,10 +170,14 @@ def _helped(found: re.Match[str]) -> str:
     return base_form(found[1]) + " "
 
 
+_VOWEL = re.compile(r"[aeiouy]")
+
+
 def infinitive(text: str) -> str:
     """Read "boiling an egg" as "boil an egg"."""
     first, blank, rest = text.partition(" ")
-    return base_form(first.removesuffix("ing")) + blank + rest if first.endswith("ing") else text
+    stem = first.removesuffix("ing")
+    return base_form(stem) + blank + rest if stem != first and _VOWEL.search(stem) else text
 
 
 def base_form(stem: str) -> str:
@@ -183,7 +187,7 @@ def base_form(stem: str) -> str:
     return (
         f"{stem}e"
         if re.search(
-            r"(?:[^aeiou][aiou][^aeiouwxylnr]|at|iz|[aeiou]v|[uo]s|uc|ng|[lr]v|[nr]c|dg|[nrl]s|[bcdgkpftz]l|(?:ec|mp|ib)ut|[lp]ar|[^o]ur|[ts]tor|nor|plor|[^aeiou][iu][lnr]|[^aeiou]y[pl])$",
+            r"(?:[^aeiou][aiou][^aeiouwxylnr]|at|iz|[aeiou]v|[uo]s|uc|ng|[lr]v|[nr]c|dg|[nrl]s|[bcdgkpftz]l|(?:ec|mp|ib)ut|[lp]ar|[^o]ur|[ts]tor|nor|plor|scal|[^aeiou][iu][lnr]|[^aeiou]y[pl])$",
             stem,
         )
         else stem

@@ -34,7 +34,7 @@ _PROPERTY = (
 # Verbs that ask the same of a thing whosever it is.
 _HANDS_ON = (
     "(?:undo|clean|wash|reset|restart|reboot|charge|speed up|fix|repair|mend|sharpen|mute|silence|improve|protect"
-    "|descale|defrost|unclog|insulate|calibrate|dry|polish|split|whiten|trim|soften|back up|factory reset)"
+    "|descale|defrost|unclog|insulate|calibrate|dry|polish|split|whiten|renew|trim|soften|back up|factory reset)"
 )
 _NAMES = r"(?:function|script|program|query|regex|regular expression|method|class|macro|formula|command|code)"
 
@@ -86,7 +86,7 @@ _REWRITTEN = rewriting(
     (r"\bstop ((?:my|your|the|a|an) \w+(?: \w+)?) (\w+ing)\b", r"prevent \1 from \2"),
     (rf"\bget (?!rid\b|out\b){_X} out of ", r"remove \g<x> from "),
     (r"\bspeed (?!up\b)((?:\w+ ){0,3}\w+) up$", r"speed up \1"),
-    (rf"\bmake {_X} (?:faster|quicker)\b", r"speed up \g<x>"),
+    (rf"\bmake {_X} (?:(?:run|load|work|go) )?(?:faster|quicker)\b", r"speed up \g<x>"),
     (rf"\b(?:reduce|decrease) the size of {_X}(?=$| (?:in|on)\b)", r"make \g<x> smaller"),
     (rf"\b(?:increase|enlarge) the size of {_X}(?=$| (?:in|on)\b)", r"make \g<x> bigger"),
     (r"\b(?:reduce|decrease) the (\w+) size\b", r"make the \1 smaller"),
@@ -188,7 +188,7 @@ _INSTALLED = re.compile(
 )
 _RIGHTLY = re.compile(r" (?:correctly|properly|the right way)$")
 _LOWERED = re.compile(r"^lower (?=(?:my|the|your) )")
-_SOLVED = re.compile(r"^(?:resolve|solve) (?=.*\b(?:error|conflict|issue|exception|warning|bug)s?\b)")
+_SOLVED = re.compile(rf"^(?:resolve|solve) (?={HOLE}|.*\b(?:error|conflict|issue|exception|warning|bug)s?\b)")
 _GOT = re.compile(r"^(?:obtain|acquire) ")
 _CLEARED = re.compile(r"^clear (?=(?:\w+ )*(?:cache|cookies|history)\b)")
 _BUILT = re.compile(

@@ -26,13 +26,13 @@ _DONE = rf"(?P<v>\w{{3,}}ed|{'|'.join(_PAST)})"
 # What no model does by itself, so that "can you freeze it" asks nothing of one.
 _HOUSEHOLD = "(?:freeze|refreeze|reheat|microwave|recycle|compost|reuse|bleach)"
 _WRITTEN = (
-    "(?:poem|haiku|story|essay|email|letter|message|speech|song|joke|limerick|sonnet|tagline|slogan|paragraph|toast"
+    "(?:poem|haiku|story|essay|email|letter|message|speech|song|joke|limerick|sonnet|tagline|slogan|paragraph"
     "|review|dialogue|screenplay|monologue|caption|tweet|post|description|introduction|conclusion)"
 )
 _DEFAULT = (
     "(?:port|encoding|shell|editor|timezone|isolation level|font|value|username|password|timeout|branch)"
 )
-_ADJECTIVE = r"(?:\w{3,}(?:ed|ible|able|ful|less|ous|ive|ic)|true|false|good|bad|safe|dangerous|hot|cold|wet|dry|hard|soft)"
+_ADJECTIVE = r"(?:\w{3,}(?:ed|ible|able|ful|less|ous)|acidic|basic|alkaline|active|passive|true|false|good|bad|safe|dangerous|hot|cold|wet|dry|hard|soft)"
 # The second of a pair, asked of two things the other way round, is the first.
 _LESS = {
     "slower": "faster", "smaller": "bigger", "lighter": "heavier", "younger": "older", "weaker": "stronger",
@@ -101,7 +101,7 @@ _REWRITTEN = rewriting(
     (r"^(?P<x>i (?:can not|do not|am|have|feel|keep) [^.]+|my [^.]+)\. what (?P<y>can|should) i do(?: about (?:it|this|that))?$", r"what \g<y> i do if \g<x>"),
     # Instructions.
     (r"^(?:walk|guide|take) me through (?:how to |the (?:process|steps) (?:of|to|for) )?(?P<x>.+)$", _how),
-    (r"^(?:give|provide|i need|show|share|write)(?: me)? (?:the |some |a |detailed |clear )*(?:step by step )?(?:instructions|steps|guide|tutorial|guidance) (?:on how to|to|for|on|of) (?P<x>.+)$", _how),
+    (r"^(?:give|provide|i need|show|share)(?: me)? (?:the |some |a |detailed |clear )*(?:step by step )?(?:instructions|steps|guide|tutorial|guidance) (?:on how to|to|for|on|of) (?P<x>.+)$", _how),
     (r"^(?:i am|we are) looking for (?:a|the) (?:good |best )?way to (?P<x>.+)$", _how),
     # Necessity, advice, permission.
     (r"^(?:do i have to|must i|is it necessary(?: for me)? to) ", "do i need to "),
@@ -110,7 +110,7 @@ _REWRITTEN = rewriting(
     (r"^can i safely (?=\w)", "is it safe to "),
     (r"^is it safe for me to ", "is it safe to "),
     (r"^why am i (?:unable|not able) to ", "why can i not "),
-    (rf"^can (?:you|we|one|people) (?={_HOUSEHOLD}\b(?!.*\b(?:for me|me|my|i)\b))", "can i "),
+    (rf"^can (?:you|we|one) (?={_HOUSEHOLD}\b(?!.*\b(?:for me|me|my|i)\b))", "can i "),
     (rf"^can (?P<x>(?!i |you |we |they |it |he |she |my |your ){_NP}) be (?P<v>\w+)(?P<r> .+)?$", _possible),
     (rf"^what (?:do {_PERSON} need|is (?:needed|required)) (?=(?:for|to) (?!know\b|do\b))", "what is needed "),
     # Who did it.
@@ -137,7 +137,24 @@ _REWRITTEN = rewriting(
     (rf"^(?:what|which) (?P<x>{_DEFAULT}) (?:does|do) (?P<y>.+) use by default$", r"what is the default \g<x> of \g<y>"),
     (rf"^what is the default (?P<x>{_DEFAULT}) (?:for|in) ", r"what is the default \g<x> of "),
     (r"\b(?P<x>usa|uk) (?P<y>president|vice president|government|constitution|population|economy|flag|senate|congress)\b", r"\g<y> of \g<x>"),
+    # Commands.
+    (r"^(?P<x>explain|describe) (?P<y>.+) to (?:me|us)$", r"\g<x> \g<y>"),
+    (r"^describe (?=(?:the process of|how)\b)", "explain "),
+    (r"^give (?:some )?examples (?=(?:of|for)\b)", "what are examples "),
+    (r"^what are some examples ", "what are examples "),
+    (r"^(?:give|write|make|design) (?=an? (?:\w+ ){0,3}(?:plan|schedule|itinerary|routine)\b)", "create "),
+    (r"^what (?:is|would be) a good (?P<x>name|title|slogan|tagline|caption) for ", r"recommend a \g<x> for "),
+    (r"^tell (?=an? (?:\w+ ){0,2}(?:story|joke)\b)", "write "),
+    (r"^(?:give|make|provide|create|write) (?:me )?a list of (?:some )?", "list "),
+    (rf"^write an? (?P<x>{HOLE}) (?P<y>(?:function|program|class|script|method) (?:to|that) .+)$", r"write a \g<y> in \g<x>"),
+    (r"\b(?P<x>apology|resignation|complaint) letter\b", r"letter of \g<x>"),
     # Other words around the same.
+    (r"\bkey (?=(?:features|differences|concepts|points|benefits|components|principles|ideas|characteristics)\b)", "main "),
+    (r"\b(?P<x>tell|convince|persuade) (?P<y>my \w+|him|her|them|people|someone) that (?=(?:i|my|we) )", r"\g<x> \g<y> "),
+    (r"^what will happen if ", "what happens if "),
+    (r"^which (?P<y>[a-z]+(?: [a-z]+)?) is (?:the )?(?P<z>most [a-z]+)$", r"what is the \g<z> \g<y>"),
+    (r"^(?P<x>when|where|why|how) do (?:people|they|we) celebrate (?P<y>.+)$", r"\g<x> is \g<y> celebrated"),
+    (r"\b(?:on|at) (?:startup|boot)\b", "at startup"),
     (rf"^(?P<p>in|on|to|from|with|for|at) (?:what|which) (?P<x>(?!(?:year|month|day|age|time|temperature|ways?|order|place|century|reasons?|extent|case|means)\b)(?:{_W} ){{0,2}}{_W}) (?P<y>(?:do|does|did|is|are|was|were|can|should) .+)$", r"which \g<x> \g<y> \g<p>"),
     (r"^(?P<x>how (?:many|much) .*\b(?:eat|drink|take|sleep)) in a (?P<y>day|week|month)$", r"\g<x> per \g<y>"),
     (r"^what (?:should|do) (?:i|you|we|people) (?P<x>bring|wear|pack) (?=(?:to|for|on)\b)", r"what should i \g<x> "),
@@ -161,12 +178,12 @@ _REWRITTEN = rewriting(
     (r"^(?P<x>(?:is|are) .+?) considered (?:to be )?(?=\w)", r"\g<x> "),
     (r"^(?:generate|create|make|produce|craft|come up with) (?P<x>an? (?:\w+ ){0,2}?" + _WRITTEN + r")\b", r"write \g<x>"),
     (r"^come up with ", "recommend "),
-    (r"^(?P<head>write an? (?:\w+ )?(?:email|letter|message|note)) (?P<v>\w+)ing (?=(?:an?|the|my)\b)", _declined),
+    (r"^(?P<head>write an? (?:\w+ )?(?:email|letter|message|note|tweet|post)) (?P<v>\w+)ing (?=(?:an?|the|my)\b)", _declined),
     (r"^(?:list|state|name|give)(?: me| us)? the (?P<x>(?:\w+ )?\w+s (?:of|in) )", r"what are the \g<x>"),
     (rf"\b(?:get|make) (?P<x>(?:my|the|a|an) {_W}(?: (?!to\b){_W})?) (?:to )?stop (?P<y>\w+ing)\b", r"prevent \g<x> from \g<y>"),
     (r"\b(?:quit|give up) (?=\w+ing\b)", "stop "),
     (r"\blearn how to\b", "learn to"),
-    (r"\bexplain (?P<x>[^ ]+s?) (?P<y>(?:in|using|with) (?:" + english_words.TOOL + r"))$", r"what is \g<x> \g<y>"),
+    (r"^explain (?P<x>[^ ]+(?: [^ ]+)?) (?P<y>in (?:" + english_words.TOOL + r"))$", r"what is \g<x> \g<y>"),
     (r"\b(?:make|issue) (?=(?:an? )?(?:\w+ )?request\b)", "send "),
     (r"\bpros of\b", "advantages of"),
     (r"(?<!and )\bcons of\b", "disadvantages of"),

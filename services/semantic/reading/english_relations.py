@@ -32,7 +32,7 @@ _RULES = rewriting(
     (rf"^(?:convert|change) (?P<y>[{_HOLE}]) (?:in)?to (?P<x>[a-z]+)$", r"CONVERT \g<y> \g<x>"),
     (rf"^(?:what|how much) is (?P<y>[{_HOLE}]) in (?P<x>[a-z]+)$", r"CONVERT \g<y> \g<x>"),
     (rf"^how many (?P<x>[a-z]+) (?:is|are|make)(?: there)?(?: in)? (?P<y>[{_HOLE}])$", r"CONVERT \g<y> \g<x>"),
-    (r"^what (?P<y>[a-z]+(?: [a-z]+)?) is (?:the )?(?P<z>best|worst|[a-z]+est) (?P<x>(?:for|in|to|at|of) .+)$",
+    (r"^what (?P<y>[a-z]+(?: [a-z]+)?) is (?:the )?(?P<z>best|worst|[a-z]+est|most [a-z]+) (?P<x>(?:for|in|to|at|of) .+)$",
      r"what is \g<z> \g<y> \g<x>"),
     (rf"^what (?:does|do) (?:the (?:word|term|phrase|expression|idiom) )?{_NP} mean$", r"MEANING \g<x>"),
     (rf"^{_MEANING}{_NP}$", r"MEANING \g<x>"),
@@ -49,7 +49,7 @@ _RULES = rewriting(
     (rf"^what (?P<be>{_IS}) the speed of {_NP}$", r"SPEED \g<be> \g<x>"),
     (rf"^how heavy (?P<be>{_IS}) {_NP}$", r"WEIGHT \g<be> \g<x>"),
     (rf"^what (?P<be>{_IS}) the weight of {_NP}$", r"WEIGHT \g<be> \g<x>"),
-    (rf"^how much (?:do|does) {_NP} weigh$", r"WEIGHT is \g<x>"),
+    (rf"^(?:how much|what) (?:do|does) {_NP} weigh$", r"WEIGHT is \g<x>"),
     (r"^what do (?P<y>i|we|you) do (?P<x>(?:if|when|in case of) .+)$", r"what should \g<y> do \g<x>"),
     (rf"^how tall (?P<be>{_IS}) {_NP}$", r"HEIGHT \g<be> \g<x>"),
     (rf"^what (?P<be>{_IS}) the height of {_NP}$", r"HEIGHT \g<be> \g<x>"),
@@ -89,7 +89,7 @@ _RULES = rewriting(
 _DIFFERENCE = tuple(
     re.compile(pattern)
     for pattern in (
-        r"^(?:(?:what (?:is|are)|explain|describe|tell me|give) )?(?:the )?differences? between (?P<a>.+?) and (?P<b>.+)$",
+        r"^(?:(?:what (?:is|are)|explain|describe|tell(?: me)?|give) )?(?:the )?differences? between (?P<a>.+?) and (?P<b>.+)$",
         r"^how (?:is|are) (?P<a>.+?) different from (?P<b>.+)$",
         r"^how (?:does|do) (?P<a>.+?) differ from (?P<b>.+)$",
         r"^how (?:does|do) (?P<a>.+?) and (?P<b>.+) differ$",
@@ -150,6 +150,13 @@ _JOINED = re.compile(r"\b(?:and|or|from|to)\b")
 _POSSESSIVE = re.compile(
     rf"\b((?:(?:my|your|his|her|our|their|a|an|the) )?[\w~{_HOLE}]+)'s ((?:[\w~{_HOLE}]+ ){{0,3}}?[\w~{_HOLE}]+)(?= (?:in|on|at|for|with|from|to|when|if)\b|[?.!]|$)"
 )
+# "Who was Abraham Lincoln's wife": the owner is all that stands before it.
+_OWNED = re.compile(
+    rf"^((?:who|what|where|when) (?:is|are|was|were)) ((?:[\w~{_HOLE}]+ ){{1,3}}[\w~{_HOLE}]+)'s ((?:[\w~{_HOLE}]+ ){{0,3}}[\w~{_HOLE}]+)$"
+)
+_NO_OWNER = frozenset(
+    {"of", "in", "on", "for", "to", "at", "from", "with", "and", "or", "about", "wrong", "a", "an"}
+)
 _PARTICLE = re.compile(
     rf"\b(turn|switch|shut|log|plug|power|back) ((?:the |my |a |an )?[\w{_HOLE}]+(?: [\w{_HOLE}]+)?) (on|off|down|up|out|in)$"
 )
@@ -195,11 +202,18 @@ def allowed(text: str, *, technical: bool) -> str:
 
 def ordered(text: str) -> str:
     """Read "Japan's capital" as "the capital of Japan", and "turn it off" as "turn off it"."""
+    text = _OWNED.sub(_of_owner, text)
     before = None
     while before != text:
         before = text
         text = _POSSESSIVE.sub(r"the \2 of \1", text, count=1)
     return _PARTICLE.sub(r"\1 \3 \2", text)
+
+
+def _of_owner(found: re.Match[str]) -> str:
+    if _NO_OWNER & set(f"{found[2]} {found[3]}".split()):
+        return found[0]
+    return f"{found[1]} the {found[3]} of {found[2]}"
 
 
 def _anybody(modal: str, who: str, rest: str) -> bool:

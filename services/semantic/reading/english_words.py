@@ -198,7 +198,7 @@ def setting(text: str) -> tuple[str, tuple[str, ...]]:
 
 def placed(name: str) -> str:
     """One name for each language, tool or system; elsewhere a Mac is a computer, or an address of one."""
-    return "macos" if name == "mac" else _SYNONYMS.get(name, name)
+    return {"mac": "macos", "golang": "go", "nodejs": "node"}.get(name) or _SYNONYMS.get(name, name)
 
 
 def folded(tokens: list[str], ask: str, *, strict: bool, defining: bool, place: Iterable[str]) -> list[str]:

@@ -53,6 +53,7 @@ _VERSIONED = re.compile(
     re.IGNORECASE,
 )
 _WARS = re.compile(r"\b(?:world war|ww) ?([12])\b", re.IGNORECASE)
+_CURRENCY = {"$": "USD", "€": "EUR", "£": "GBP"}
 _OPERAND = re.compile(r"(?:^|\s|\d|\b[A-Za-z]|\))$")
 _TRAILING = ".,;:!?"
 
@@ -80,7 +81,7 @@ def protect(text: str) -> tuple[str, tuple[Span, ...]]:
             piece, tail = kept, piece[len(kept) :]
         if not piece or FIRST + len(spans) > LAST:
             return tail
-        spans.append(Span(kind, _plain(kind, piece)))
+        spans.append((_money(piece) if kind == "number" else None) or Span(kind, _plain(kind, piece)))
         return chr(FIRST + len(spans) - 1) + tail
 
     plain = _WARS.sub(_roman, _VERSIONED.sub(_apart, _private(text)))
@@ -116,6 +117,14 @@ def _apart(found: re.Match[str]) -> str:
 
 def _roman(found: re.Match[str]) -> str:
     return f"World War {'I' * int(found[1])}"
+
+
+def _money(piece: str) -> Span | None:
+    """An amount behind its sign, as if the currency were named: $5 is 5 dollars."""
+    sign, number = _CURRENCY.get(piece[:1]), piece[1:].strip()
+    if sign is None or not re.fullmatch(r"\d[\d,]*(?:\.\d+)?", number, re.ASCII):
+        return None
+    return Span("unit", units.measured(f"{number} {sign}"))
 
 
 def _plain(kind: str, piece: str) -> str:
