@@ -70,26 +70,24 @@ def settled(scene: Scene, flow: Flow, before: list[Cause]) -> list[Cause]:
 
 
 def _engine(scene: Scene, text: list[Cause]) -> list[Cause]:
-    """What explains reuse below prediction; risks of the text that do become losses."""
+    """The engine's causes of reuse below prediction; risks of the text that explain it become losses."""
     missing = shortfall(scene)
-    params = [cause for cause in text if cause.severity == "risk" and cause.code == "template_param_changed"]
-    replies = [cause for cause in text if cause.severity == "risk" and cause.code != "template_param_changed"]
+    risks = [cause for cause in text if cause.severity == "risk"]
+    params = [cause for cause in risks if cause.code == "template_param_changed"]
+    replies = [cause for cause in risks if cause.code != "template_param_changed"]
     if not missing:
-        return _upgraded([cause for cause in replies if reply_missed(scene, cause.code)])
-    if found := eviction(scene):
+        proven = [cause for cause in replies if reply_missed(scene, cause.code)]
+    elif found := eviction(scene):
         return found
-    if params and not _broken(text):
-        return _upgraded(params)
-    cause = engine_cause(scene, missing)
-    if cause is not None and cause.code == "engine_unknown" and replies:
-        return _upgraded(replies)
-    return [cause] if cause else []
-
-
-def _upgraded(risks: list[Cause]) -> list[Cause]:
-    """Make losses of risks that the measured reuse bears out; they add no cause of their own."""
-    for cause in risks:
-        cause.severity = "loss"
+    elif params and not _broken(text):
+        proven = params
+    else:
+        cause = engine_cause(scene, missing)
+        if cause is None or cause.code != "engine_unknown" or not replies:
+            return [cause] if cause else []
+        proven = replies
+    for risk in proven:
+        risk.severity = "loss"
     return []
 
 
