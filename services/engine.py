@@ -47,6 +47,7 @@ def install(stop: threading.Event) -> bool:
     while process.poll() is None:
         if stop.wait(0.2):
             process.terminate()
+            process.wait()
     return process.returncode == 0
 
 
