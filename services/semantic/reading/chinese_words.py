@@ -41,6 +41,10 @@ _SETTINGS = (
         rf"^{_PLACE}(?:语言|系统|浏览器)?(?=怎么[^\ue000-\uf8ff]{{3,}}|怎么.{{1,3}}[a-z\ue000-\uf8ff])(?!怎么(?:{_ITSELF}))"
     ),
     re.compile(rf"^((?:{TOOL})~?)(?:中|里)?的(?=.+(?:区别|不同|差异|差别))"),
+    re.compile(
+        rf"^({TOOL})(?=[\u4e00-\u9fff]{{2,6}}[和与跟][\u4e00-\u9fff]{{2,6}}(?:的|有|之间).*(?:区别|不同|差异|差别))"
+    ),
+    re.compile(rf"(?<=的)({TOOL})(?=(?:函数|脚本|程序|代码)$)"),
     re.compile(rf"(?<=^写一)[个段份]?({TOOL})(?=函数|脚本|程序(?!员)|代码|正则)"),
 )
 _DEVICES = {"手机", "电脑", "平板", "网上"}
@@ -56,8 +60,12 @@ _PART_FIRST = re.compile(
 # "中国的银行" are banks, "中国银行" is one.
 # So does "的" behind a verb or an adjective of one character: 买的衣服 and 买衣服, 热的狗 and 热狗.
 _BARE = "".join(f"(?<!(?<![{_DATA['compounds'].get(one) or '!'}]){one})" for one in _DATA["compounds"])
+# Mother's father is somebody else than mother and father.
+_KIN = (
+    rf"(?<=[妈爸哥弟姐妹爷奶师生学友板工子父母亲儿夫妻公婆居导事]的)(?:{alternatives(_DATA['kin'].split())})"
+)
 _RELATIVE = rf"{_BARE}(?<!(?<![好小])[吃喝看])(?<!(?<![常实专通适作])用)(?<![写画做买卖穿养])"
-_OF = re.compile(rf"(?<!目){_RELATIVE}的(?!确|士|话|{alternatives(_DATA['institutions'].split())})")
+_OF = re.compile(rf"(?<!目){_RELATIVE}的(?!确|士|话|{alternatives(_DATA['institutions'].split())})(?!{_KIN})")
 
 
 def mainland(text: str) -> str:
