@@ -11,8 +11,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType
 
 from redis import Redis
@@ -43,6 +41,7 @@ IDLE_S = 1
 # Jobs between two looks at the rest: under a second of work.
 STRETCH = 50
 RECOVER_S = 5.0
+LATER_S = 60.0
 PRUNE_S = 3_600
 PRUNE_LOCK = NAMESPACE + "prune"
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 10.0
@@ -92,6 +91,7 @@ class Service:
         self._worker: LogWorker | None = None
         self._pause = FIRST_PAUSE_S
         self._recover_at = 0.0
+        self._tend_at = 0.0
         self._prune_at = 0.0
         self._pruning = False
         self._rolling = False
@@ -135,8 +135,8 @@ class Service:
     def _turn(self, worker: LogWorker) -> None:
         if time.monotonic() >= self._recover_at:
             self._recover(worker)
-        self._prune()
-        self._roll()
+        if time.monotonic() >= self._tend_at:
+            self._tend()
         before = worker.completed
         self._pulse.say("working")
         worker.stretch(max_jobs=STRETCH, idle_s=IDLE_S, burst=self._pruning or self._rolling)
@@ -159,6 +159,17 @@ class Service:
             add_totals(self._redis, Saved(dropped=found.expired))
         self._recover_at = time.monotonic() + RECOVER_S
 
+    def _tend(self) -> None:
+        """Prune, and renew the sums; rows come first, so what fails of this alone is left for later."""
+        try:
+            self._prune()
+            self._roll()
+        except SQLAlchemyError as error:
+            self._store.probe()  # raises what is wrong where rows are not taken either
+            log.warning("old rows and sums are left for later: %s", type(error).__name__)
+            self._pruning = self._rolling = False
+            self._tend_at = time.monotonic() + LATER_S
+
     def _prune(self) -> None:
         now = time.monotonic()
         if not self._pruning and now >= self._prune_at:
@@ -166,11 +177,10 @@ class Service:
             self._pruning = bool(self._redis.set(PRUNE_LOCK, "1", nx=True, ex=PRUNE_S - 60))
         if not self._pruning:
             return
-        with self._history():
-            before = retention.cutoff(self._keep_days)
-            more = retention.prune_step(self._engine, before) == retention.BATCH
-            more |= retention.prune_bodies_step(self._engine, before) == retention.BODIES
-            self._pruning = more or retention.prune_samples_step(self._engine, before) >= retention.BATCH
+        before = retention.cutoff(self._keep_days)
+        more = retention.prune_step(self._engine, before) == retention.BATCH
+        more |= retention.prune_bodies_step(self._engine, before) == retention.BODIES
+        self._pruning = more or retention.prune_samples_step(self._engine, before) >= retention.BATCH
 
     def _roll(self) -> None:
         # One step a turn: a long history that has no sums yet gets them beside the rows that come in. While
@@ -178,19 +188,9 @@ class Service:
         began = time.monotonic()
         if began < self._roll_at and self._busy:
             return
-        with self._history():
-            self._rolling = rolling.roll_step(self._engine, time.time())
+        self._rolling = rolling.roll_step(self._engine, time.time())
         ended = time.monotonic()
         self._roll_at = ended + 9 * (ended - began)
-
-    @contextmanager
-    def _history(self) -> Iterator[None]:
-        """Work on the history; raises `Unavailable` where it does not work."""
-        try:
-            yield
-        except SQLAlchemyError as error:
-            self._store.probe()  # says what is wrong, unless it has passed
-            raise Unavailable(type(error).__name__) from None
 
     def _wait_for_database(self, error: Unavailable) -> None:
         log.warning("the history takes no rows: %s; batches stay queued", error)
