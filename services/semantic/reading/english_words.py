@@ -79,6 +79,9 @@ _NO_SUPERLATIVES = frozenset(
 _ORDINALS = {"1st": "first", "2nd": "second", "3rd": "third", "4th": "fourth", "5th": "fifth"}
 
 _CAPITAL = re.compile(r"(?<![.?!:] )(?<!^)\b([A-Z][A-Za-z]*)\b")
+# Behind another name a plural is a name of its own: John Adams is not John Adam.
+_SURNAME = re.compile(r"(?<=[a-z] )(?:[A-Z][a-z]+|[A-Z]\.) ([A-Z][a-z]+s)\b(?!')")
+_PHRASED = frozenset(word for phrase in _PHRASES for word in phrase.split())
 _NEGATED = re.compile(
     r"\b(can|wo|sha|do|does|did|is|are|was|were|has|have|had|could|would|should|must|might|need)n't\b|\bcan't\b|\bcannot\b"
 )
@@ -128,6 +131,7 @@ _PROGRAMMED = re.compile(
 def lowered(text: str) -> str:
     """Lower case with contractions written out; a capital that makes another word of it is kept as ``~``."""
     if any(letter.islower() for letter in text):
+        text = _SURNAME.sub(_kept, text)
         few = len(text.split()) <= 4
         end = len(text.rstrip(" ?.!"))
         text = _CAPITAL.sub(lambda found: _marked(found[1], few=few and found.end() == end), text)
@@ -136,6 +140,11 @@ def lowered(text: str) -> str:
     for pattern, written in _SHORT:
         text = pattern.sub(written, text)
     return _HYPHEN.sub(" ", text)
+
+
+def _kept(found: re.Match[str]) -> str:
+    lower = found[1].lower()
+    return found[0] if lower in _PHRASED or singular(lower) == lower else f"{found[0]}~"
 
 
 def _marked(word: str, *, few: bool) -> str:
@@ -240,7 +249,9 @@ def _first(words: list[str], at: int, *, defining: bool, place: frozenset[str]) 
     first = _SYNONYMS.get(word) or (_CODED.get(word) if place else None)
     if first is None and word.endswith("s") and (one := _SYNONYMS.get(word[:-1])):
         first = f"{one}s"
-    if first is None or _UNLESS.get(first.rstrip("s"), frozenset()) & {*words, *place}:
+    if first is None or _UNLESS.get(first.rstrip("s"), frozenset()) & {
+        beside.rstrip("~") for beside in (*words, *place)
+    }:
         return word
     return word if first in _VERBS and _is_noun(words, at) else first
 
