@@ -32,7 +32,8 @@ async def leave_stand_in(ctx: Context) -> None:
 def _open(url: str, found: Found) -> Destination:
     destination = open_destination(BackendSetting(name=backend_name(url), url=url))
     backend = destination.backend
-    backend.kind, backend.version, backend.facts, backend.status = *found, "up"
+    backend.kind, backend.version, backend.facts = found
+    backend.status = "up"
     return destination
 
 

@@ -185,7 +185,9 @@ def _reasoning(turn: "_Pieces", message: UncutMessage) -> bool:
     thoughts = [raw for raw in (message.reasoning_content, message.reasoning, message.thinking) if raw]
     if any(cut.first_byte(thought) not in _TEXT_OR_NULL for thought in thoughts):
         return False
-    _ = any(turn.text(b"\n.reasoning r", thought) for thought in thoughts)
+    for thought in thoughts:
+        if turn.text(b"\n.reasoning r", thought):
+            break
     return True
 
 
