@@ -160,7 +160,7 @@ HELP: dict[str, str] = {
     "max_body": "Largest request body on analysed routes, in bytes.",
     "spool_max_bytes": "Cap on records kept on disk while Redis is away.",
     "tenant_header": "Request header that names the tenant.",
-    "upload_idle_s": "Seconds an upload may stand still before 408.",
+    "upload_idle_s": "Seconds an upload may stall before 408.",
     "workers": "Proxy processes that share the port.",
     "retention_days": "Days the history is kept.",
     "otel_endpoint": "OTLP/HTTP collector that gets a span a request from the worker (extra `otel`).",

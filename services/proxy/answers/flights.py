@@ -59,7 +59,7 @@ class Flights:
         """Its answer is known, or will not be. Idempotent."""
         if not flight.answered.done():
             flight.answered.set_result(stored)
-        flight.end = None  # it knows its request by it, and the request its flight: a circle
+        flight.end = None  # it knows its request by it, and the request its flight: a reference cycle
 
     def land(self, flight: Flight) -> None:
         """Its answer is stored, or will not be. Idempotent."""

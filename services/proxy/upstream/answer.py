@@ -232,7 +232,7 @@ class Answer:
 
     def _end(self) -> None:
         link, self._link = self._link, None
-        self._parser = None  # it holds this object: a circle
+        self._parser = None  # it holds this object: a reference cycle
         if link is not None:
             if self._paused:
                 self._paused = False

@@ -1,6 +1,6 @@
 """Reading a request's body: whole and bounded where it is analysed, piece by piece everywhere else.
 
-Owns no state. A body is held once; what is over the limit, or stands still, ends the request here.
+Owns no state. A body is held once; what is over the limit, or stalls, ends the request here.
 """
 
 import asyncio

@@ -40,8 +40,8 @@ def too_large(limit: int) -> RefusedError:
 
 
 def stalled(seconds: float) -> RefusedError:
-    """An upload that stands still."""
-    text = f"The upload stood still for {seconds:g} s. METALANCHOR_UPLOAD_IDLE_S sets this limit."
+    """An upload that stalled."""
+    text = f"The upload stalled for {seconds:g} s. METALANCHOR_UPLOAD_IDLE_S sets this limit."
     return RefusedError(408, "upload_stalled", text)
 
 

@@ -36,14 +36,14 @@ from services.proxy.wire.guard import Guard
 from services.proxy.wire.headers import Headers, sent_headers, value_of
 from services.proxy.wire.relay import Relay, Send
 
-# Refusals of which the body was taken in already (413), stands still (408), or that must not wait (503).
+# Refusals after which nothing is drained: the body was (413), has stalled (408), or there is no time (503).
 NO_DRAIN = frozenset({408, 413, 503})
-# How services refuse a body that they do not understand: Anthropic itself, and gateways to it.
+# How Anthropic, and gateways to it, refuse a body that they do not understand.
 REFUSED = frozenset({400, 422})
 
 
 class Passage:
-    """A request on its way. `run` never raises but to make the server cut the connection."""
+    """A request on its way. `run` raises only to make the server cut the connection."""
 
     def __init__(  # noqa: PLR0917 one call site, and keywords cost on the path of every request
         self, ctx: Context, guard: Guard, to: Destination, scope: Scope, receive: Receive, send: Send
@@ -87,8 +87,8 @@ class Passage:
             await self._refuse(RefusedError(500, "internal_error", "MetalAnchor failed on this request."))
         finally:
             self._end()
-            # These know this object by its methods: a circle, which would keep the body until the collector
-            # comes round.
+            # These hold bound methods of this object: a reference cycle, which would keep the body in memory
+            # until the collector runs.
             self._disconnect.release()
             del self._disconnect, self._relay, self._underway
 
