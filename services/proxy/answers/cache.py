@@ -66,15 +66,15 @@ class ResponseCache:
         ticket = await self.desk.issue(flow, body, query)
         if ticket is None or not ticket.key:
             return ticket
-        ahead = self._other(ticket) if ticket.wish.read else None
+        ahead = self._other(ticket) if ticket.control.read else None
         landing = self.flights.under_way(ticket.key, landing=True)
         if landing is not None:
             await asyncio.wait({landing.landed}, timeout=LANDING_S)
             if not landing.landed.done():  # Redis is slow, and the time is up
                 ticket.other = ahead
                 return ticket
-        self._found(ticket, await self.store.get(ticket.key, counted=ticket.wish.counted), "hit")
-        if ticket.wish.read:
+        self._found(ticket, await self.store.get(ticket.key, counted=ticket.control.counted), "hit")
+        if ticket.control.read:
             if ticket.replay is None and ahead is None and self._other(ticket) is None:
                 await self._match(ticket)
             if ticket.replay is None:  # no waiting from here to `begin`, else two could set out at once
@@ -92,7 +92,7 @@ class ResponseCache:
 
     def begin(self, ticket: Ticket) -> None:
         """The request goes to the backend."""
-        if ticket.key and ticket.wish.write:
+        if ticket.key and ticket.control.write:
             ticket.flight = self.flights.begin(ticket.key)
 
     def land(self, ticket: Ticket) -> None:
@@ -124,13 +124,13 @@ class ResponseCache:
 
     def _other(self, ticket: Ticket) -> Flight | None:
         """An equal request under way whose answer this one may take."""
-        if not self._shares or ticket.wish.only:
+        if not self._shares or ticket.control.only:
             return None
         return self.flights.under_way(ticket.key, landing=False)
 
     def _found(self, ticket: Ticket, looked: Looked, verdict: str) -> None:
         ticket.turn = looked.turn
-        if not ticket.wish.read:
+        if not ticket.control.read:
             ticket.verdict = "bypass:no-cache"
         elif looked.stored is not None:
             ticket.replay = replay(looked.stored, stream=ticket.stream, usage=ticket.usage)
@@ -151,7 +151,7 @@ class ResponseCache:
             self._told(match, time.perf_counter() - began)
         if match is None:
             return
-        looked = await self.store.get(match.key, counted=ticket.wish.counted, missed=True)
+        looked = await self.store.get(match.key, counted=ticket.control.counted, missed=True)
         self._found(ticket, Looked(stored=looked.stored, turn=ticket.turn), "semantic")
         if looked.stored is None and looked.turn is not None:
             await matcher.remove([match.key])

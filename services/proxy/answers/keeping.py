@@ -49,9 +49,9 @@ def _about(ticket: Ticket, flow: Flow, prompt: Prompt) -> About:
     measured = flow.measured
     lasted = (flow.ended_at or flow.started) - flow.started
     return About(
-        original=flow.id, at=flow.received_at, scope=flow.identity.scope, namespace=ticket.wish.namespace,
+        original=flow.id, at=flow.received_at, scope=flow.identity.scope, namespace=ticket.control.namespace,
         backend=flow.backend.name, endpoint=flow.path, dialect=prompt.dialect, model=prompt.model,
-        digest=ticket.digest, agent=flow.identity.agent, tags=ticket.wish.tags,
+        digest=ticket.digest, agent=flow.identity.agent, tags=ticket.control.tags,
         question=_question(flow)[:QUESTION],
         prompt_tokens=measured.prompt_tokens if measured else None,
         completion_tokens=measured.completion_tokens if measured else None,

@@ -1,4 +1,4 @@
-"""One request as the cache sees it: its key, what its client wishes, or why it has no key.
+"""One request as the cache sees it: its key, what its client asks for, or why it has no key.
 
 Waits for nobody but for the backend's first word on its models.
 """
@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from services.proxy.answers.base import Stored
+from services.proxy.answers.control import CacheControl, control_of
 from services.proxy.answers.digests import Digests
 from services.proxy.answers.eligible import refusal
 from services.proxy.answers.flights import Flight
 from services.proxy.answers.forms import FORMS
 from services.proxy.answers.key import Place, UnkeyedError, canonical, read_body
 from services.proxy.answers.replay import Replay
-from services.proxy.answers.wish import Wish, wish_of
 from services.proxy.flow import Flow
 from services.proxy.prompt import Prompt
 from services.semantic.base import Question
@@ -38,7 +38,7 @@ class Ticket(msgspec.Struct, kw_only=True):
     """
 
     verdict: str
-    wish: Wish = msgspec.field(default_factory=Wish)
+    control: CacheControl = msgspec.field(default_factory=CacheControl)
     key: str = ""
     digest: str = ""
     due: dict[str, Any] = {}
@@ -72,35 +72,41 @@ class Desk:
         None for one that is no generation.
         """
         prompt = flow.prompt
-        wish = wish_of(flow.headers, self._secret)
+        control = control_of(flow.headers, self._secret)
         if prompt is None:
-            return Ticket(verdict="bypass:unparsed", wish=wish)
+            return Ticket(verdict="bypass:unparsed", control=control)
         if prompt.kind != "generation":
             return None
         try:
             read, text = await _read(prompt, body)
-            return await self._keyed(flow, prompt, wish, query, read, text)
+            return await self._keyed(flow, prompt, control, query, read, text)
         except UnkeyedError as error:
-            return Ticket(verdict=f"bypass:{error}", wish=wish)
+            return Ticket(verdict=f"bypass:{error}", control=control)
 
     async def _keyed(  # noqa: PLR0917 one call site
-        self, flow: Flow, prompt: Prompt, wish: Wish, query: bytes, read: dict[str, Any], text: bytes
+        self,
+        flow: Flow,
+        prompt: Prompt,
+        control: CacheControl,
+        query: bytes,
+        read: dict[str, Any],
+        text: bytes,
     ) -> Ticket:
         found = asked(prompt.dialect, read, self._settings.cache_rule)
-        if found == VOLATILE and wish.ttl_s is None:
+        if found == VOLATILE and control.ttl_s is None:
             raise UnkeyedError(VOLATILE.reason)
         assert flow.identity is not None
         target = flow.path.encode("latin-1") + (b"?" + query if query else b"")
         digest = await self.digests.of(flow.backend, prompt.model)
         place = Place(
-            self._secret, flow.backend, target, scope=flow.identity.scope, namespace=wish.namespace,
+            self._secret, flow.backend, target, scope=flow.identity.scope, namespace=control.namespace,
             digest=digest,
         )  # fmt: skip
         options = read.get("stream_options")
         ticket = Ticket(
-            verdict="miss", wish=wish, key=place.key(text, flow.headers), digest=digest,
+            verdict="miss", control=control, key=place.key(text, flow.headers), digest=digest,
             due={name: read[name] for name in ("n", "prompt") if isinstance(read.get(name), int | list)},
-            ttl_s=wish.ttl_s or min(_life(found), self._settings.response_cache_ttl),
+            ttl_s=control.ttl_s or min(_life(found), self._settings.response_cache_ttl),
             stream=prompt.stream, usage=isinstance(options, dict) and options.get("include_usage") is True,
         )  # fmt: skip
         if self._settings.response_cache == "semantic":

@@ -37,7 +37,7 @@ async def consult(  # noqa: PLR0917 one call site, as for `Passage`
     if ticket.replay is not None:
         await _serve(flow, ticket, relay)
         return None
-    if ticket.wish.only:
+    if ticket.control.only:
         raise errors.not_cached()
     cache.begin(ticket)
     return ticket
@@ -62,7 +62,7 @@ async def _serve(flow: Flow, ticket: Ticket, relay: Relay) -> None:
     assert ticket.stored is not None
     about = ticket.stored.about
     flow.cached = Cached(verdict=ticket.verdict, answered_by=about.original)
-    if not ticket.wish.warm:  # else nobody would have asked
+    if not ticket.control.warm:  # else nobody would have asked
         counts = [count for count in (about.prompt_tokens, about.completion_tokens) if count is not None]
         flow.cached.saved_tokens, flow.cached.saved_ms = sum(counts) if counts else None, about.total_ms
     await relay.replay(ticket.replay.headers, ticket.replay.pieces, whole=not ticket.stream)

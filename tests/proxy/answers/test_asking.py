@@ -2,46 +2,48 @@
 
 import pytest
 
+from services.proxy.answers.control import TAGS, CacheControl, control_of
 from services.proxy.answers.key import Place, UnkeyedError, canonical, read_body
 from services.proxy.answers.terms import MOST, every, terms_of, wanted
-from services.proxy.answers.wish import TAGS, Wish, wish_of
 from services.proxy.backends.backend import Backend
 
 KEY = b"k" * 32
 
 
-def wish(control: str, namespace: str | None = None) -> Wish:
-    headers = [(b"x-metalanchor-cache-control", control.encode())]
-    return wish_of(headers + ([(b"x-metalanchor-namespace", namespace.encode())] if namespace else []), KEY)
+def control(said: str, namespace: str | None = None) -> CacheControl:
+    headers = [(b"x-metalanchor-cache-control", said.encode())]
+    return control_of(
+        headers + ([(b"x-metalanchor-namespace", namespace.encode())] if namespace else []), KEY
+    )
 
 
 @pytest.mark.parametrize(
-    ("control", "expected"),
+    ("said", "expected"),
     [
-        ("", Wish()),
-        ("no-cache", Wish(read=False)),
-        ("NO-STORE,Only-If-Cached", Wish(write=False, only=True)),
-        ("ttl=1.5", Wish(ttl_s=1.5)),
-        ('ttl="90"', Wish(ttl_s=90.0)),
-        ("ttl=-1", Wish(write=False)),
-        ("ttl=nan, ttl=, ttl", Wish()),
-        ("ttl=1e99", Wish(ttl_s=365 * 86_400.0)),
-        ("namespace=a.b:c", Wish(namespace="a.b:c")),
-        ("tag=a, tag=b", Wish(tags=("a", "b"))),
-        ("max-age=5, =, ,,", Wish()),
+        ("", CacheControl()),
+        ("no-cache", CacheControl(read=False)),
+        ("NO-STORE,Only-If-Cached", CacheControl(write=False, only=True)),
+        ("ttl=1.5", CacheControl(ttl_s=1.5)),
+        ('ttl="90"', CacheControl(ttl_s=90.0)),
+        ("ttl=-1", CacheControl(write=False)),
+        ("ttl=nan, ttl=, ttl", CacheControl()),
+        ("ttl=1e99", CacheControl(ttl_s=365 * 86_400.0)),
+        ("namespace=a.b:c", CacheControl(namespace="a.b:c")),
+        ("tag=a, tag=b", CacheControl(tags=("a", "b"))),
+        ("max-age=5, =, ,,", CacheControl()),
     ],
 )
-def test_directives_are_read_as_http_reads_them(control: str, expected: Wish) -> None:
+def test_directives_are_read_as_http_reads_them(said: str, expected: CacheControl) -> None:
     """In any case, in any order; what is not understood is passed over."""
-    assert wish(control) == expected
+    assert control(said) == expected
 
 
 def test_names_that_are_not_safe_are_hidden() -> None:
     """A namespace with odd characters is its keyed hash; tags are bounded in number."""
-    assert len(wish("namespace=naïve space").namespace) == 32
-    assert wish("", "n").namespace == "n"
-    assert wish("namespace=m", "n").namespace == "m"
-    assert len(wish(",".join(f"tag=t{n}" for n in range(99))).tags) == TAGS
+    assert len(control("namespace=naïve space").namespace) == 32
+    assert control("", "n").namespace == "n"
+    assert control("namespace=m", "n").namespace == "m"
+    assert len(control(",".join(f"tag=t{n}" for n in range(99))).tags) == TAGS
 
 
 @pytest.mark.parametrize(
