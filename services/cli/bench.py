@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from services.cli.errors import Failure
-from services.cli.output import as_json, print_json
+from services.cli.output import as_json, print_json, progress
 from services.cli.target import target_for
 from services.settings import load
 
@@ -111,11 +111,7 @@ def _progress() -> Iterator[_Told]:
     if not sys.stderr.isatty():
         yield told
         return
-    from rich.console import Console  # noqa: PLC0415 - slow to import, and pipes never need it
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn  # noqa: PLC0415
-
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with progress() as bar:
         told.show(bar)
         yield told
 

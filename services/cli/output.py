@@ -5,10 +5,13 @@ All three show the same values; None is an empty cell in text and null in JSON, 
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 Row = dict[str, Any]
 
@@ -78,6 +81,15 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], styles: S
         style = styles[number] if styles else None
         table.add_row(*(Text(cell(value)) for value in row), style=style)  # Text: values hold no markup
     Console(highlight=False).print(table)
+
+
+def progress() -> "Progress":
+    """A progress bar on standard error, gone when it ends; only for a terminal."""
+    from rich.console import Console  # noqa: PLC0415 - slow to import, and pipes never need it
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
 
 
 def cell(value: Any) -> str:

@@ -6,7 +6,7 @@ import sys
 import click
 
 from services.cli.history import history_errors, refuse_absent
-from services.cli.output import as_json, print_json
+from services.cli.output import as_json, print_json, progress
 from services.settings import load
 
 
@@ -35,11 +35,8 @@ def prune(days: float | None, as_json: bool) -> None:
 
 
 def _with_bar(url: str, before: dt.datetime) -> int:
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
-
     from services.logger.retention import prune  # noqa: PLC0415
 
-    with Progress(console=Console(stderr=True)) as bar:
+    with progress() as bar:
         task = bar.add_task("Deleting", total=None)
         return prune(url, before, lambda done, total: bar.update(task, completed=done, total=total))

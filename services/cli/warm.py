@@ -9,7 +9,7 @@ import click
 
 from services.cli.errors import Failure
 from services.cli.history import reading
-from services.cli.output import as_json, print_json
+from services.cli.output import as_json, print_json, progress
 from services.settings import Settings, load
 
 if TYPE_CHECKING:
@@ -102,11 +102,7 @@ def _progress(total: int) -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich.console import Console  # noqa: PLC0415 - slow to import, and pipes never need it
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn  # noqa: PLC0415
-
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with progress() as bar:
         task = bar.add_task("Warming up", total=total)
 
         def told(waiting: str) -> None:
