@@ -78,19 +78,19 @@ class Heartbeat(msgspec.Struct, kw_only=True):
     sampled: tuple[Sampled, ...] = ()
 
 
-def open_queue(connection: "Redis") -> rq.Queue:
+def open_queue(connection: Redis) -> rq.Queue:
     """The one queue, with JSON instead of pickle: whoever can write to Redis must not run code here."""
     return rq.Queue(QUEUE, connection=connection, serializer=SERIALIZER, default_timeout=JOB_TIMEOUT_S)
 
 
-def read_heartbeats(connection: "Redis") -> list[Heartbeat]:
+def read_heartbeats(connection: Redis) -> list[Heartbeat]:
     """The workers alive now, oldest first."""
     found = [connection.get(key) for key in connection.scan_iter(match=HEARTBEAT_PREFIX + "*", count=500)]
     beats = [msgspec.json.decode(raw, type=Heartbeat) for raw in found if isinstance(raw, bytes | str)]
     return sorted(beats, key=lambda beat: (beat.started, beat.name))
 
 
-def read_totals(connection: "Redis") -> dict[str, int]:
+def read_totals(connection: Redis) -> dict[str, int]:
     """What all workers did since this Redis has its data: stored, repeated, refused, dropped (rows)."""
     stored = connection.hgetall(TOTALS)
     return {_text(name): int(value) for name, value in stored.items()}

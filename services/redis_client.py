@@ -48,7 +48,7 @@ def async_pool(url: str, **options: Any) -> asyncio.ConnectionPool:
     return _Masters(found.service, asked, **found.master, **options)  # type: ignore[no-untyped-call]
 
 
-async def end(tasks: Iterable["Task[None]"]) -> None:
+async def end(tasks: Iterable[Task[None]]) -> None:
     """Cancel tasks that talk to Redis until they have ended.
 
     Once is not enough: a cancellation that meets one of redis-py's own time limits passes for that limit.

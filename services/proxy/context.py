@@ -74,14 +74,14 @@ class Context(msgspec.Struct, kw_only=True):
     turns: Turns
     answers: ResponseCache | None
     destinations: dict[int, Destination]
-    tasks: set["asyncio.Task[Any]"]
+    tasks: set[asyncio.Task[Any]]
 
     @property
     def backends(self) -> list[Backend]:
         """The backends in the order of the configuration."""
         return [destination.backend for destination in self.destinations.values()]
 
-    def spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run something beside the request that started it; it ends with the process at the latest."""
         task = asyncio.create_task(work)
         self.tasks.add(task)

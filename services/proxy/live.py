@@ -18,7 +18,7 @@ class LiveFlow:
 
     __slots__ = ("_task", "close", "ending", "flow")
 
-    def __init__(self, flow: Flow, task: "asyncio.Task[object]", close: Callable[[], None]) -> None:
+    def __init__(self, flow: Flow, task: asyncio.Task[object], close: Callable[[], None]) -> None:
         self.flow, self._task, self.close = flow, task, close
         self.ending: Ending | None = None
 

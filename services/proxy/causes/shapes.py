@@ -119,7 +119,7 @@ def shape_at(text: str, start: int, end: int) -> Shape | None:
     return "number" if _is_number(window, first, last) else None
 
 
-def _covered(pattern: "re.Pattern[str]", window: str, start: int, end: int) -> bool:
+def _covered(pattern: re.Pattern[str], window: str, start: int, end: int) -> bool:
     return any(m.start() <= start and end <= m.end() for m in pattern.finditer(window))
 
 
@@ -194,7 +194,7 @@ def _is_number(window: str, start: int, end: int) -> bool:
     return not any(_in_name(window, m) or is_version(window, m.start(), m.end()) for m in touched)
 
 
-def _in_name(window: str, number: "re.Match[str]") -> bool:
+def _in_name(window: str, number: re.Match[str]) -> bool:
     """Whether letters run into the number on the left, or hexadecimal ones on the right, as in ``a1b2``."""
     left, right = window[number.start() - 1 : number.start()], window[number.end() : number.end() + 3]
     if left.isascii() and (left.isalpha() or left == "_"):

@@ -10,5 +10,5 @@ def readable(raw: bytes) -> bytes:
     return _ESCAPE.sub(_character, raw) if b"\\u" in raw else raw
 
 
-def _character(found: "re.Match[bytes]") -> bytes:
+def _character(found: re.Match[bytes]) -> bytes:
     return chr(int(found[1], 16)).encode("utf-8", "surrogatepass")

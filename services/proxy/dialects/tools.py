@@ -78,7 +78,7 @@ _plain_chat = msgspec.json.Decoder(_ChatTool)
 _plain = msgspec.json.Decoder(_Plain)
 
 
-def _quick(item: Raw, decoder: "_Decoder") -> tuple[str, Digest] | None:
+def _quick(item: Raw, decoder: _Decoder) -> tuple[str, Digest] | None:
     """The hot path for definitions of name, description and schema; None for any other."""
     try:
         found = decoder.decode(item)

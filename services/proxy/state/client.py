@@ -73,7 +73,7 @@ class Client:
         self._connections.clear()
         await self._pool.disconnect()
 
-    async def within(self, budget_s: float, asked: "asyncio.Future[Any]", *, trips: bool = True) -> Any:
+    async def within(self, budget_s: float, asked: asyncio.Future[Any], *, trips: bool = True) -> Any:
         """The reply, or None when Redis fails or is late; a late one opens the breaker where it `trips`."""
         late = asyncio.get_running_loop().call_later(budget_s, self._late, asked, trips, 2)
         try:
@@ -81,7 +81,7 @@ class Client:
         finally:
             late.cancel()
 
-    def _late(self, asked: "asyncio.Future[Any]", trips: bool, turns: int) -> None:
+    def _late(self, asked: asyncio.Future[Any], trips: bool, turns: int) -> None:
         """The time is up; but a reply may have come in with the timer, where the loop itself was late."""
         if asked.done():
             return
