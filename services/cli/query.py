@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from services.cli.errors import Failure
-from services.cli.history import history_errors
+from services.cli.history import history_errors, refuse_absent
 from services.cli.output import as_json, print_json, print_table
 from services.history.ready import QUERIES
 from services.settings import load
@@ -34,6 +34,7 @@ def query(
     statement = sql or next(query.sql for query in QUERIES if query.name == ready)
     settings = load()
     with history_errors():
+        refuse_absent(settings)
         from services.history.console import Refused, run_sql  # noqa: PLC0415 - SQLAlchemy is slow to import
 
         try:
