@@ -106,7 +106,9 @@ def read(masked: str, spans: tuple[Span, ...]) -> Reading:
     text = _ended(text)
     if not _about_words(text):
         text, spans = measured(english_words.corrected(text), spans)
+    direct = text.startswith("what")
     text = _turned(english_frames.bare(text, strict=_about_words(text)))
+    text = text if direct else _EMBEDDED.sub(r"what do \g<x> \g<y>", text)
     text = english_relations.ordered(text)
     strict = _about_words(text)
     text = english_grammar.plain(english_phrasing.plain(text))
@@ -122,8 +124,11 @@ def read(masked: str, spans: tuple[Span, ...]) -> Reading:
         text = english_relations.relation(text, lambda side: _filled(side, spans))
         text, more = english_words.setting(text) if not strict else (text, ())
         setting += more
+    subject = todo is None and _SUBJECT.match(text) is not None
     ask, tokens, flags = _asked(text) if todo is None else ("how to", _tokens(todo), [])
-    words = english_words.folded(tokens, ask, strict=strict, defining=defining, place=setting)
+    words = english_words.folded(
+        tokens, ask, strict=strict, defining=defining, place=setting, subject=subject
+    )
     words, manner = (words, []) if strict else _manner(words)
     filled = tuple(_filled(word, spans) for word in words)
     place = tuple(_filled(word, spans) for word in setting)
@@ -146,6 +151,12 @@ def _turned(text: str) -> str:
     return text
 
 
+# "What do koalas eat": nothing that is chosen from koalas.
+_SUBJECT = re.compile(r"^what (?:do|does) (?:an? |the )?(?!the\b|my\b|your\b)\w+ (?!have\b)")
+# "Tell me what koalas eat".
+_EMBEDDED = re.compile(
+    r"^what (?P<x>[a-z]{2,}[^s\W]s) (?!is\b|are\b|was\b|were\b|do\b|did\b|can\b|will\b|have\b)(?P<y>[a-z]+[^s\W](?: (?:in|on|at|for|to) .+)?)$"
+)
 _MARKS = re.compile(rf"[,:\"'()]|-(?![a-z])|(?<={HOLE})-")
 
 
@@ -177,7 +188,7 @@ def _flagged(tokens: list[str]) -> tuple[list[str], list[str]]:
     for at, word in enumerate(tokens[:-1]):
         if word in _DO and (at == 0 or tokens[at - 1] not in _PRONOUNS):
             del tokens[at]
-            flags += _DO[word]
+            flags += _DO[word] or (["#do"] if at == 1 and tokens[0] in {"what", "which", "who"} else [])
             break
     if be := next((word for word in tokens if word in _BE), None):
         tokens.remove(be)

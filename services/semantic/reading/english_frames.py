@@ -89,6 +89,7 @@ _VERB = re.compile(r"^(?:give|recommend|write|show|create|make|generate|tell)\b"
 _SOME = re.compile(r"\bsome (?!of\b)")
 _FOR_ME = re.compile(r" for (?:me|us)$")
 _EXAMPLE = re.compile(r"^(?:give|show|provide|tell) (?:an |some )?example\b")
+_MANNERED_LATE = re.compile(r"^(explain|describe|summari[sz]e|tell) (briefly|shortly|concisely) (.+)$")
 _MANNERED = re.compile(r"^(briefly|shortly|concisely) ((?:explain|describe|summari[sz]e|tell|outline)\b.+)$")
 
 _WHO = "(?:i|you|we|one|someone|somebody|a person)"
@@ -125,14 +126,14 @@ def bare(text: str, *, strict: bool = False) -> str:
     """The question without what surrounds it, in lower case as it came; `strict` where it is about words."""
     before = None
     while before != text:
-        before = text
+        text = _MANNERED_LATE.sub(r"\1 \3 \2", text)
+        before = text = _MANNERED.sub(r"\2 \1", text)
         for pattern in _OPENINGS:
             found = pattern.match(text)
             if found and found.end() < len(text):
                 text = text[found.end() :].lstrip(" ,")
         text = _closed(text, strict=strict)
     text = text if strict else _FILLERS.sub("", text).strip(" ,") or text
-    text = _MANNERED.sub(r"\2 \1", text)
     text = _SIMPLY.sub("simply", text)
     text = _NEW.sub(r"\1 ", text)
     text = _RELATIVE.sub("", _NEED_HELP.sub(_helped, text))

@@ -10,6 +10,7 @@ import re
 
 from services.semantic.reading import english_words
 from services.semantic.reading.english_frames import infinitive
+from services.semantic.reading.english_phrasing import LANGUAGES
 from services.semantic.reading.english_words import TOOL
 from services.semantic.reading.spans import HOLE
 from services.semantic.reading.words import rewriting
@@ -39,11 +40,18 @@ _HANDS_ON = (
 _NAMES = r"(?:function|script|program|query|regex|regular expression|method|class|macro|formula|command|code)"
 
 
-_LANGUAGES = (
-    "(?:english|french|german|spanish|italian|portuguese|dutch|russian|polish|turkish|arabic|hebrew|hindi|japanese|chinese"
-    "|mandarin|cantonese|korean|latin|greek|swedish|norwegian|danish|finnish|thai|vietnamese|czech|ukrainian|welsh|irish)"
-)
 _COUNT = rf"(?:two|three|four|five|six|seven|eight|nine|ten|twenty|{HOLE})"
+
+
+def _to(found: re.Match[str]) -> str:
+    """Read "a function that reverses" as "a function to reverse"."""
+    verb = re.sub(r"(?<=[^aeious])ies$", "y", found[2])
+    verb = (
+        verb
+        if verb != found[2]
+        else re.sub(r"(?:(?<=ss)|(?<=sh)|(?<=zz)|(?<=tch)|(?<=x)|(?<=o)|(?<=[nr]ch))es$|s$", "", verb)
+    )
+    return f"{found[1]} to {verb} "
 
 
 def _did(found: re.Match[str]) -> str:
@@ -65,13 +73,14 @@ _REWRITTEN = rewriting(
     (r"^give another word for ", "what is a synonym for "),
     (r"^what do (?:you|we|they|people) call (?P<x>(?!me\b|you\b|it\b|them\b).+)$", r"what is \g<x> called"),
     (r"^what (?:does|do) (?P<x>.+ (?:law|theorem|principle|rule|hypothesis|theory)) (?:state|say|mean)$", r"what is \g<x>"),
+    (r"^what (?:does|do) (?P<x>the (?:\w+ )?(?:law|theorem|principle|rule) of \w+) (?:state|say)$", r"what is \g<x>"),
     (r"^state (?P<x>the .+ of .+ (?:law|theorem|principle|rule))$", r"what is \g<x>"),
     (r"^state (?P<x>(?:the )?(?:\w+ )?(?:law|theorem|principle|rule)(?: of .+)?)$", r"what is \g<x>"),
     (r"^when is the (?=best time (?:of|to|for)\b)", "what is the "),
     (r"^what are (?:the )?(?P<x>\w+(?: \w+)?) (?P<y>symptoms|side effects)$", r"what are the \g<y> of \g<x>"),
     (r"^(?:the )?(?P<x>symptoms|causes|benefits|advantages|disadvantages|side effects|ingredients|pros and cons) of (?=\w)", r"what are the \g<x> of "),
     (r"^(?:the )?(?P<x>capital|population|currency|height|length|area|meaning|definition|boiling point|melting point) of (?=\w)", r"what is the \g<x> of "),
-    (r"\b(?:that|which) contains? (?=\w)", "containing "),
+    (r"\b(?:that|which) contains? (?=\S)", "containing "),
     (r"\bmost (easily|quickly|efficiently|safely)$", r"\1"),
     (rf"\bget (?!rid\b|out\b|off\b|the most\b){_X} off (?:of )?(?=(?:a|an|the|my|your) )", r"remove \g<x> from "),
     (r"^(?:in )?(?:what|which) year (?=(?:did|was|were|does|do|is|are|will)\b(?! it\b))", "when "),
@@ -129,14 +138,14 @@ _REWRITTEN = rewriting(
     (r"^is it (?:ok|okay|alright|all right|fine)(?: for me)? to ", "is it fine to "),
     (rf"^(?:is|are) {_X} (safe|legal|illegal|dangerous|hard|easy|difficult|healthy) to (\w+)(?P<r>(?: (?:in|at|for|during|after|before) .+)?)$", r"is it \2 to \3 \g<x>\g<r>"),
     (rf"^{_GIVE} (?:some |a few )?(tips|ideas|advice|suggestions|reasons) (?=\w)", r"what are \1 "),
-    (r"^(?:name|list|give|recommend|suggest)(?: me| us)? (?=(?:two|three|four|five|six|seven|eight|nine|ten|twenty)\b)", "give "),
+    (r"^(?:name|list|give|recommend|suggest)(?: me| us)? (?=" + _COUNT + r" )", "give "),
     (r"^(?:list|state|name|tell|give)(?: me| us)? the (?=\w+s (?:of|in|for) )", "what are the "),
     (r"^(?:explain|describe) the (?=rules of )", "what are the "),
     (r"^(?:give|write|provide)(?: me| us)?(?: a| the)? summary of ", "summarize "),
     (rf"^(?:write|give|show|create|make)(?: me)? (an?) (?=(?:\w+ )?{_NAMES}\b(?! example))", r"write \1 "),
-    (rf"^(write .*?{_NAMES}(?: in \w+)?) (?:that|which) (\w+?)(?:(?<=[sxh])e)?s ", r"\1 to \2 "),
+    (rf"^(write .*?{_NAMES}(?: in \w+)?) (?:that|which) (\w+s) ", _to),
     (rf"^how (?:do|does) (?:i|you|one) say ({HOLE}) in ([a-z]+)$", r"translate \1 to \2"),
-    (rf"^(?:what is|translate) ({HOLE}) (?:in|into|to) ({_LANGUAGES})$", r"translate \1 to \2"),
+    (rf"^(?:what is|translate) ({HOLE}) (?:in|into|to) ({LANGUAGES})$", r"translate \1 to \2"),
     (r"^what is the formula (?:for|of) (?:calculating )?(?=\w)", "how do i calculate "),
     (r"^what is the (?!chemical|molecular|empirical|structural|general)(\w+) formula (?:for|of) ", r"how do i calculate the \1 of "),
     (rf"^(?:{_GIVE}|write|what is|i (?:would like|want|need)|find)(?: the| an?)? recipe (?:for|of) (?=\w)", "how do i make "),
@@ -146,9 +155,10 @@ _REWRITTEN = rewriting(
 )  # fmt: skip
 _MANNER = {
     "fastest": "quickly", "quickest": "quickly", "easiest": "easily", "simplest": "easily", "safest": "safely",
+    "cheapest": "cheaply", "most efficient": "efficiently", "most effective": "effectively",
 }  # fmt: skip
 _MANNERED = re.compile(rf"^what is the ({'|'.join(_MANNER)}) (?:way|method) (?:to|of|for) (.+)$")
-_PARTICIPLE = rf"(?:\w{{3,}}ed|{english_words.PARTICIPLES})"
+_PARTICIPLE = rf"(?:(?!(?:speed|seed|feed|weed|breed|need)\b)\w{{3,}}ed|{english_words.PARTICIPLES})"
 _PASSIVE = re.compile(rf"^how {_CAN} (?P<x>(?:{_W} ){{1,6}}?)be (?:(?P<m>\w+ly) )?(?P<v>\w+)(?: (?P<r>.+))?$")
 _IS_DONE = re.compile(rf"^how (?:is|are) (?P<x>(?:{_W} ){{1,6}}?)(?P<m>)(?P<v>{_PARTICIPLE})(?: (?P<r>.+))?$")
 _IN_TOOL = re.compile(rf"^(?:in|with|using|on) (?:{TOOL})$")
@@ -186,6 +196,9 @@ _CHECKED = re.compile(
 _INSTALLED = re.compile(
     rf"^know what version of ({_W}) (?:do )?i (?:have|am using|am running|use)(?: installed)?$"
 )
+_FACTORY = re.compile(r"^(?:reset|restore) (.+) to (?:its )?factory (?:settings|defaults)\b")
+_KILLED = re.compile(r"^(?:end|terminate) (?=(?:a|the|my) (?:\w+ )?process\b)")
+_CRON = re.compile(r"^(?:run|set up|create) (?=(?:a )?cron job\b)")
 _RIGHTLY = re.compile(r" (?:correctly|properly|the right way)$")
 _LOWERED = re.compile(r"^lower (?=(?:my|the|your) )")
 _SOLVED = re.compile(rf"^(?:resolve|solve) (?={HOLE}|.*\b(?:error|conflict|issue|exception|warning|bug)s?\b)")
@@ -213,6 +226,7 @@ def plain(text: str) -> str:
 def task(text: str) -> str:
     """What is to be done, with one verb for all that look something up."""
     text = re.sub(r"\bknow which\b", "know what", _LOOKED_UP.sub("know ", text))
+    text = _FACTORY.sub(r"factory reset \1", _KILLED.sub("kill ", _CRON.sub("schedule ", text)))
     text = _RIGHTLY.sub("", _LOWERED.sub("reduce ", _SOLVED.sub("fix ", text)))
     text = _BUILT.sub("create ", _GOT.sub("get ", _CLEARED.sub("delete ", text)))
     text = _INSTALLED.sub(r"check my \1 version", text)

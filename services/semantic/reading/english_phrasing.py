@@ -22,6 +22,10 @@ _PAST = {
     "written": "wrote", "sung": "sang", "drawn": "drew", "built": "built", "made": "made", "found": "found",
     "won": "won", "led": "led", "taught": "taught", "shot": "shot", "said": "said", "sold": "sold",
 }  # fmt: skip
+LANGUAGES = (
+    "(?:english|french|german|spanish|italian|portuguese|dutch|russian|polish|turkish|arabic|hebrew|hindi|japanese|chinese"
+    "|mandarin|cantonese|korean|latin|greek|swedish|norwegian|danish|finnish|thai|vietnamese|czech|ukrainian|welsh|irish)"
+)
 _DONE = rf"(?P<v>\w{{3,}}ed|{'|'.join(_PAST)})"
 # What no model does by itself, so that "can you freeze it" asks nothing of one.
 _HOUSEHOLD = "(?:freeze|refreeze|reheat|microwave|recycle|compost|reuse|bleach)"
@@ -67,6 +71,14 @@ def _did(found: re.Match[str]) -> str:
     return f"what did {found['x']} {english_words.participle(found['v']) or found['v']}"
 
 
+def _maker(found: re.Match[str]) -> str:
+    """Read "X is made by which company" as "which company makes X"."""
+    verb = english_words.participle(found["v"]) or {"made": "make", "built": "build"}.get(
+        found["v"], found["v"]
+    )
+    return f"which {found['y']} {verb}s {found['x']}"
+
+
 def _by(found: re.Match[str]) -> str:
     """Read "who was X written by" as "who wrote X"."""
     return f"who {_PAST.get(found['v'], found['v'])} {found['x']}"
@@ -96,6 +108,7 @@ def _made(found: re.Match[str]) -> str:
 
 _REWRITTEN = rewriting(
     # Two sentences for one.
+    (r"^(?:what|which) ingredients (?:do i need|are needed|are required) (?:for|to make) ", "what are the ingredients of "),
     (r"^i am (?:using|on|working with|working in|running) (?P<x>(?:[^ .]+ ){0,2}[^ .]+)\s*[.,] (?P<y>(?:how|why|what) [^.]+)$", r"\g<y> in \g<x>"),
     (r"^i (?:want|would like|need|am trying|have) to (?P<x>[^.,]+)[.,] (?:but )?how (?:do|can|should|could|would) i(?: do (?:it|that|this|so))?$", r"how do i \g<x>"),
     (r"^(?P<x>i (?:can not|do not|am|have|feel|keep) [^.]+|my [^.]+)\. what (?P<y>can|should) i do(?: about (?:it|this|that))?$", r"what \g<y> i do if \g<x>"),
@@ -149,6 +162,19 @@ _REWRITTEN = rewriting(
     (rf"^write an? (?P<x>{HOLE}) (?P<y>(?:function|program|class|script|method) (?:to|that) .+)$", r"write a \g<y> in \g<x>"),
     (r"\b(?P<x>apology|resignation|complaint) letter\b", r"letter of \g<x>"),
     # Other words around the same.
+    (r"^for (?=how long\b)", ""),
+    (r"^how old (?:was|were) (?P<x>.+) when (?:he|she|they) died$", r"what age did \g<x> die"),
+    (r"^why will not (?=my\b)", "why does not "),
+    (r"^why will (?P<x>my .+?) not (?=\w+$)", r"why does \g<x> not "),
+    (rf"^(?P<x>my {_NP}) (?P<y>will|does|do|is|are|can) not (?P<z>[^.]+)\. why$", r"why \g<y> not \g<x> \g<z>"),
+    (r"^i (?P<x>have|get|feel) (?P<y>[^.]+)\. why$", r"why do i \g<x> \g<y>"),
+    (r"^what makes me (?=(?:feel|get|sneeze|cough|cry|laugh)\b)", "why do i "),
+    (rf"^what is (?P<x>[a-z]+) in (?P<y>{LANGUAGES})$", r"translate \g<x> to \g<y>"),
+    (rf"^what is the (?P<y>{LANGUAGES}) (?:word|translation|term) (?:for|of) (?P<x>.+)$", r"translate \g<x> to \g<y>"),
+    (rf"^how (?:do|does|would|can) (?:you|i|one|we) say (?P<x>.+) in (?P<y>{LANGUAGES})$", r"translate \g<x> to \g<y>"),
+    (rf"^(?P<x>{_NP}) (?:is|are) (?P<v>made|owned|produced|used|built|published) by (?:which|what) (?P<y>\w+)$", _maker),
+    (r"^what is the number of (?P<x>\w+) (?:that )?(?P<y>an? \w+) has$", r"how many \g<x> does \g<y> have"),
+    (r"^what is the birthplace of (?P<x>.+)$", r"where was \g<x> born"),
     (r"\bkey (?=(?:features|differences|concepts|points|benefits|components|principles|ideas|characteristics)\b)", "main "),
     (r"\b(?P<x>tell|convince|persuade) (?P<y>my \w+|him|her|them|people|someone) that (?=(?:i|my|we) )", r"\g<x> \g<y> "),
     (r"^what will happen if ", "what happens if "),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from services.semantic.reading.english_frames import addressed
+from services.semantic.reading.english_words import singular
 from services.semantic.reading.words import rewriting
 
 _IS = r"(?:is|are|was|were)"
@@ -133,7 +134,7 @@ _DAILY = "(?:eat|drink|feed|take|swim|exercise|wear|bathe|shower|give|reheat|ref
 _POSSIBLE = re.compile(rf"^is it possible(?: for (?:me|us|you|one))? to (?!{_DAILY}\b)")
 _FINE = re.compile(rf"^is it fine(?: for (?:me|us|you|one))? to (?={_DAILY}\b)")
 _SOME_WAY = re.compile(r"^is there (?:a|any) way to ")
-_PLACE = re.compile(r"^in (?:what|which) place ")
+_PLACE = re.compile(r"^in (?:what|which) places? ")
 _INTO = re.compile(r"^(translate|convert|transform) (.+) into ")
 _SOME_OF = re.compile(r"^(what (?:is|are)) some (?!of\b)")
 _EITHER_WAY = (
@@ -187,10 +188,10 @@ def _compared(text: str, read: Callable[[str], str]) -> str | None:
         if found := pattern.match(text):
             return _pair(name, found, read)
     if found := _CHOICE.match(text):
-        return _pair(found["head"], found, read)
+        return _pair(found["head"], found, read, single=True)
     for pattern in _WHETHER:
         if (found := pattern.match(text)) and not _JOINED.search(found["a"] + " " + found["b"]):
-            return _pair(f"which is {found['z']}", found, read) + found["r"]
+            return _pair(f"which is {found['z']}", found, read, single=True) + found["r"]
     return None
 
 
@@ -226,9 +227,11 @@ def _sorted(found: re.Match[str], read: Callable[[str], str]) -> str:
     return f"{found['head']} between {' and '.join(sides)}"
 
 
-def _pair(name: str, found: re.Match[str], read: Callable[[str], str]) -> str:
+def _pair(name: str, found: re.Match[str], read: Callable[[str], str], *, single: bool = False) -> str:
     """Both sides in one order; as they stand where it is not certain where a side ends."""
     sides = [re.sub(r"^(?:a|an|the) ", "", found[side].strip(" ,")) for side in "ab"]
+    if single:
+        sides = [singular(side) for side in sides]
     if not any(_JOINED.search(side) for side in sides):
         sides.sort(key=read)
     return f"{name} {sides[0]} AND {sides[1]}"

@@ -13,6 +13,7 @@ from services.semantic.reading.words import alternatives, groups, load
 _DATA = load("english")
 _NAMES = groups(_DATA["names"])
 _SYNONYMS = groups(_DATA["synonyms"]) | _NAMES
+_GROUPED = frozenset({*_SYNONYMS, *_SYNONYMS.values()})
 _CODED = groups(_DATA["coded"])
 _PHRASES = {phrase: first for phrase, first in _SYNONYMS.items() if " " in phrase}
 # Beside these a group is not one: "remove a drive" is not "erase a drive".
@@ -210,7 +211,9 @@ def placed(name: str) -> str:
     return {"mac": "macos", "golang": "go", "nodejs": "node"}.get(name) or _SYNONYMS.get(name, name)
 
 
-def folded(tokens: list[str], ask: str, *, strict: bool, defining: bool, place: Iterable[str]) -> list[str]:
+def folded(
+    tokens: list[str], ask: str, *, strict: bool, defining: bool, place: Iterable[str], subject: bool
+) -> list[str]:
     """Each word as the one that stands for it; where words are what is asked about, as it is."""
     said = [token for at, token in enumerate(tokens) if not _article(tokens, at, defining=defining)]
     if strict:
@@ -220,7 +223,7 @@ def folded(tokens: list[str], ask: str, *, strict: bool, defining: bool, place: 
     )
     if ask == "convert":
         said = [units.symbol(token) for token in said]
-    head = _head(said) if ask in {"what", "who"} and said[0] == ask else 0
+    head = _head(said) if ask in {"what", "who"} and said[0] == ask and not subject else 0
     plain = [_plain(token, countable=countable and at >= head) for at, token in enumerate(said)]
     firsts = [_first(plain, at, defining=defining, place=frozenset(place)) for at in range(len(plain))]
     classes: dict[str, set[str]] = {}
@@ -247,8 +250,9 @@ def _first(words: list[str], at: int, *, defining: bool, place: frozenset[str]) 
     if defining:
         return _NAMES.get(word, word)
     first = _SYNONYMS.get(word) or (_CODED.get(word) if place else None)
-    if first is None and word.endswith("s") and (one := _SYNONYMS.get(word[:-1])):
-        first = f"{one}s"
+    several = _PLURALS.get(word) or (word[:-1] if word.endswith("s") else word)
+    if first is None and several != word and several in _GROUPED:
+        first = f"{_SYNONYMS.get(several, several)}s"
     if first is None or _UNLESS.get(first.rstrip("s"), frozenset()) & {
         beside.rstrip("~") for beside in (*words, *place)
     }:
