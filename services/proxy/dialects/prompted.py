@@ -14,7 +14,7 @@ from services.proxy.chunking.cut import Spelling
 from services.proxy.dialects import build
 from services.proxy.dialects.base import Family
 from services.proxy.dialects.content import encode, media_digest
-from services.proxy.dialects.envelope import Envelope, engine_of, hints_of, model_of, params_of
+from services.proxy.dialects.envelope import Envelope
 from services.proxy.dialects.listed import ListDialect
 from services.proxy.dialects.normal import digest, text_digest
 from services.proxy.prompt import Chunk, ChunkKind, Prompt, RequestKind, Section
@@ -32,17 +32,8 @@ class PromptDialect:
     envelope: ClassVar[msgspec.json.Decoder[Envelope]] = msgspec.json.Decoder(Envelope)
 
     def parts(self, envelope: Envelope) -> build.Parts:
-        """Everything but the prompt."""
-        return build.Parts(
-            kind=self.kind,
-            model=model_of(envelope),
-            stream=cut.flag_of(envelope.stream) is True,
-            params=params_of(envelope),
-            tools=cut.NONE,
-            system=cut.NONE,
-            hints=hints_of(envelope),
-            engine=engine_of(envelope),
-        )
+        """Everything but the prompt; tools reach no template on these routes."""
+        return _LISTED.parts(envelope)
 
     def read(self, body: bytes, backend: str) -> Prompt:
         """Understand a body; raises `UnparsedError`."""
@@ -61,11 +52,11 @@ class PromptDialect:
         if kind == "params":
             return build.params_sections(raw)
         if kind == "system":
-            return build.number_system([_TEXT.system_part(part) for part in cut.elements(raw)])
+            return build.number_system([_LISTED.system_part(part) for part in cut.elements(raw)])
         return _prompt_sections(cut.members(raw))
 
 
-_TEXT = ListDialect()
+_LISTED = ListDialect()  # where both kinds of bodies are alike
 
 
 def _system(raw: Raw, spelled: Spelling) -> build.System | None:
@@ -73,7 +64,7 @@ def _system(raw: Raw, spelled: Spelling) -> build.System | None:
         return None
     found = text_digest("system", "system", raw, spelled)
     if found is None and cut.text_of(raw):
-        found = digest("system", build.number_system([_TEXT.system_part(raw)]))
+        found = digest("system", build.number_system([_LISTED.system_part(raw)]))
     return build.System(found, [raw]) if found else None
 
 
