@@ -400,7 +400,7 @@ async def test_two_processes_with_one_redis_find_a_break_to_within_a_block(valke
     one, two = (Proxy(state, redis_url=valkey.url) for state in shared_states)
     text = "".join(f"rule {n}\n" for n in range(400))
     first = await one.chat(system(text), user("hi"), tools=[tool("a"), tool("b")])
-    await shared_states[0]._link.written(1.0)
+    await shared_states[0]._connection.written(1.0)
     changed = text[:1000] + "#" + text[1001:]
     flow = await two.chat(system(changed), user("hi"), assistant("x"), tools=[tool("b"), tool("a")])
     assert flow.verdict.parent.node.id == first.id
