@@ -19,6 +19,11 @@ def plain_model(name: str) -> str:
     return name.removesuffix(":latest")
 
 
+def hex_of(digest: bytes | None) -> str | None:
+    """A hash as rows and the shared state have it."""
+    return digest.hex() if digest else None
+
+
 class Section(NamedTuple):
     """The smallest comparable unit of a chunk.
 

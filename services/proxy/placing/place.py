@@ -16,7 +16,7 @@ from services.proxy.placing.spans import common_prefix
 from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator, model_key
 from services.proxy.placing.verdict import NO_BLOCKS, Blocks, decide
-from services.proxy.prompt import Prompt, plain_model
+from services.proxy.prompt import Prompt, hex_of, plain_model
 from services.proxy.settling.later import Later
 from services.proxy.state.base import HASH_BYTES, Call, Marks, Node, Query, Sighting, State
 from services.settings import Settings
@@ -132,8 +132,8 @@ def node_of(flow: Flow, estimate: int) -> Node:
     return Node(
         id=flow.id, at=flow.received_at, scope=who.scope, lineage="",
         session=None if who.session_source in WEAK_SOURCES else who.session, agent=who.agent,
-        system=_hex(prompt.system_hash), tools=_hex(prompt.tools_hash), params=_hex(prompt.params_hash),
-        first=_hex(prompt.first_hash), request=_hex(prompt.request_hash) or "", raw=prompt.raw_hash.hex(),
+        system=hex_of(prompt.system_hash), tools=hex_of(prompt.tools_hash), params=hex_of(prompt.params_hash),
+        first=hex_of(prompt.first_hash), request=hex_of(prompt.request_hash) or "", raw=prompt.raw_hash.hex(),
         kinds=lines.kinds, roles=lines.roles, chunks=lines.hashes, sizes=lines.sizes,
         estimate=estimate, stream=prompt.stream, dialect=prompt.dialect,
     )  # fmt: skip
@@ -149,7 +149,7 @@ def call_of(flow: Flow, estimate: int) -> Call:
     return Call(
         id=flow.id, at=flow.received_at, kind=kind, scope=who.scope, model=prompt.model, session=who.session,
         agent=who.agent, options=engine.options, keep_alive_s=engine.keep_alive_s, estimate=estimate,
-        side=_is_side(prompt), first=_hex(prompt.first_hash), system=_hex(prompt.system_hash),
+        side=_is_side(prompt), first=hex_of(prompt.first_hash), system=hex_of(prompt.system_hash),
     )  # fmt: skip
 
 
@@ -194,7 +194,3 @@ def _asks_for_label(text: bytes) -> bool:
     """The words are looked for first: the pattern alone takes 0.2 ms where there are none."""
     low = text.lower()
     return any(word in low for word in _SIDE_WORDS) and _SIDE.search(text) is not None
-
-
-def _hex(digest: bytes | None) -> str | None:
-    return digest.hex() if digest else None

@@ -10,7 +10,7 @@ from services.proxy.dialects import kind_of
 from services.proxy.dialects.endpoint import endpoint_of
 from services.proxy.flow import Cached, Cause, Flow, Verdict
 from services.proxy.placing.outline import outline
-from services.proxy.prompt import Prompt
+from services.proxy.prompt import Prompt, hex_of
 from services.proxy.settling.fresh import new_chunks
 from services.record import Record
 
@@ -106,10 +106,6 @@ def _ms(start: float | None, end: float | None) -> float | None:
     return None if start is None or end is None else round(max(0.0, end - start) * 1e3, 3)
 
 
-def _hex(digest: bytes | None) -> str | None:
-    return digest.hex() if digest else None
-
-
 def _add_identity(record: Record, flow: Flow) -> None:
     identity, verdict = flow.identity, flow.verdict
     if identity is not None:
@@ -125,7 +121,7 @@ def _add_identity(record: Record, flow: Flow) -> None:
 
 def _add_prompt(record: Record, prompt: Prompt) -> None:
     record.model = prompt.model[:200] or None
-    record.request_bytes, record.raw_hash = prompt.request_bytes, _hex(prompt.raw_hash)
+    record.request_bytes, record.raw_hash = prompt.request_bytes, hex_of(prompt.raw_hash)
     if not prompt.chunks:
         return
     lines = outline(prompt)
@@ -133,9 +129,9 @@ def _add_prompt(record: Record, prompt: Prompt) -> None:
     record.stream, record.has_media = prompt.stream, prompt.has_media
     record.message_count, record.tool_count = prompt.message_count, prompt.tool_count
     record.chunk_count = len(prompt.chunks)
-    record.system_hash, record.tools_hash = _hex(prompt.system_hash), _hex(prompt.tools_hash)
-    record.tools_set_hash, record.request_hash = _hex(prompt.tools_set_hash), _hex(prompt.request_hash)
-    record.prefix_hash = _hex(prompt.prefixes[head - 1]) if head else None
+    record.system_hash, record.tools_hash = hex_of(prompt.system_hash), hex_of(prompt.tools_hash)
+    record.tools_set_hash, record.request_hash = hex_of(prompt.tools_set_hash), hex_of(prompt.request_hash)
+    record.prefix_hash = hex_of(prompt.prefixes[head - 1]) if head else None
     record.chunk_hashes = lines.names
 
 

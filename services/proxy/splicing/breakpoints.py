@@ -12,7 +12,7 @@ from services.proxy.flow import Verdict
 from services.proxy.placing.compare import start_of
 from services.proxy.placing.outline import outline
 from services.proxy.placing.tokens import Estimator, bulk_of
-from services.proxy.prompt import Prompt
+from services.proxy.prompt import Prompt, hex_of
 from services.proxy.state.base import HASH_BYTES, Node, Sighting
 
 LIFETIME_MS = 300_000  # of an entry without a ttl of its own; each read prolongs it
@@ -46,10 +46,10 @@ def choose(seen: Seen, estimator: Estimator, model_key: str, minimum: int | None
     recent = [past.node for past in seen.sighting.candidates if seen.now - past.node.at <= LIFETIME_MS]
     ends = {chunk.kind: end for end, chunk in enumerate(prompt.chunks, 1)}
     points: list[Point] = []
-    alike = [node for node in recent if node.tools == _hex(prompt.tools_hash)]
+    alike = [node for node in recent if node.tools == hex_of(prompt.tools_hash)]
     if alike and prompt.tools_hash:
         points.append(Point("tools", ends["tools"]))
-    alike = [node for node in alike if node.system == _hex(prompt.system_hash)]
+    alike = [node for node in alike if node.system == hex_of(prompt.system_hash)]
     if alike and prompt.system_hash:
         points.append(Point("system", ends["system"]))
     points += _messages(seen, alike)
@@ -71,7 +71,7 @@ def _messages(seen: Seen, alike: list[Node]) -> list[Point]:
     parent = seen.verdict.parent.node if seen.verdict.parent else None
     if parent is None or parent.id not in {node.id for node in alike}:
         return []
-    if parent.params != _hex(prompt.params_hash):
+    if parent.params != hex_of(prompt.params_hash):
         return []
     lines = outline(prompt)
     first = start_of(lines.kinds)
@@ -92,7 +92,3 @@ def _hashes(joined: bytes, start: int) -> list[bytes]:
 
 def _shared(old: list[bytes], new: list[bytes]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
-
-
-def _hex(digest: bytes | None) -> str | None:
-    return digest.hex() if digest else None
