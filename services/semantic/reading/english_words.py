@@ -250,7 +250,7 @@ def _first(words: list[str], at: int, *, defining: bool, place: frozenset[str]) 
     if defining:
         return _NAMES.get(word, word)
     first = _SYNONYMS.get(word) or (_CODED.get(word) if place else None)
-    several = _PLURALS.get(word) or (word[:-1] if word.endswith("s") else word)
+    several = _PLURALS.get(word) or word.removesuffix("s")
     if first is None and several != word and several in _GROUPED:
         first = f"{_SYNONYMS.get(several, several)}s"
     if first is None or _UNLESS.get(first.rstrip("s"), frozenset()) & {
