@@ -65,7 +65,9 @@ _KIN = (
     rf"(?<=[妈爸哥弟姐妹爷奶师生学友板工子父母亲儿夫妻公婆居导事]的)(?:{alternatives(_DATA['kin'].split())})"
 )
 _RELATIVE = rf"{_BARE}(?<!(?<![好小])[吃喝看])(?<!(?<![常实专通适作])用)(?<![写画做买卖穿养])"
-_OF = re.compile(rf"(?<!目){_RELATIVE}的(?!$|确|士|话|{alternatives(_DATA['institutions'].split())})(?!{_KIN})")
+_OF = re.compile(
+    rf"(?<!目){_RELATIVE}的(?!$|确|士|话|{alternatives(_DATA['institutions'].split())})(?!{_KIN})"
+)
 
 
 def mainland(text: str) -> str:
