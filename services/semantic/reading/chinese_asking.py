@@ -94,7 +94,7 @@ _SPELLED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
         (r"^怎么用(.{1,4}[语文])[说讲]([\ue000-\uf8ff])$", r"\2用\1怎么说"),
         (r"^(?:成语|词语|单词|俗语|谚语|歇后语|词)(?=[\ue000-\uf8ff](?:的|是|什么))", ""),
         (r"^([\ue000-\uf8ff])的(?:意思|含义)$", r"\1是什么意思"),
-        (r"^怎么(?:解决|应对|处理)([^怎什办]{2,12})$", r"\1怎么办"),
+        (r"^怎么解决([^怎什办]{2,12})$", r"\1怎么办"),
         (r"^用(.{1,4}[语文])怎么说([\ue000-\uf8ff])$", r"\2用\1怎么说"),
         (r"^(?:解释|说明)(.+)的(?:意思|含义)$", r"\1什么意思"),
         (r"(?<=[\ue000-\uf8ff])(?:这个|这)?(?:词语|词|成语|字|短语|术语)(?=的?(?:是|意思|含义|什么意思))", ""),
@@ -225,6 +225,8 @@ _SAID = re.compile(
 )
 # What these do by themselves is not what is done to them: 神经网络怎么学习, 怎么学习神经网络.
 _ACTORS = tuple(_DATA["actors"].split())
+_TOOLS = tuple(_DATA["instruments"].split())
+_WITH = frozenset(_DATA["with"].split())
 _ACTS = frozenset(_DATA["acts"].split())
 
 
@@ -347,7 +349,7 @@ def _how(before: str, after: str) -> str:
         (before.endswith(_PERSONS) and not alone)
         or _SAID.search(before)
         or (after in _ACTS and before.endswith(_ACTORS))
-        or (after in {"拍", "拍摄", "录制"} and before.endswith(("机", "头", "镜")))
+        or (after in _WITH and before.endswith(_TOOLS))
     ):
         return f"{before}|{after}"
     if {after, after.removesuffix("好")} & _VERBS and not _PLACED.match(before) and not _LOCAL.search(before):
