@@ -10,6 +10,7 @@ from hashlib import sha1
 import msgspec
 from msgspec import Raw
 
+from services.proxy.chunking import cut
 from services.proxy.chunking.cut import NONE, is_set, text_of
 from services.proxy.prompt import Section
 
@@ -27,6 +28,7 @@ class Block(msgspec.Struct, gc=False):
     content: "str | list[Block] | None" = None
     source: Raw = NONE
     image_url: Raw = NONE
+    video_url: Raw = NONE
     input_audio: Raw = NONE
     file: Raw = NONE
     file_data: str | None = None
@@ -88,7 +90,20 @@ def message_role(message: Message) -> str:
 TEXT_TYPES = frozenset({"text", "input_text", "output_text", None})
 
 
-def message_sections(message: Message) -> list[Section]:
+class Blocks:
+    """Content blocks as received, cut only when one of them is of a type that no API here has."""
+
+    def __init__(self, raw: Raw | bytes, member: str = "content") -> None:
+        self._raw, self._member = raw, member
+        self._cut: list[Raw] | None = None
+
+    def __getitem__(self, k: int) -> Raw:
+        if self._cut is None:
+            self._cut = cut.elements(cut.members(self._raw)[self._member])
+        return self._cut[k]
+
+
+def message_sections(message: Message, blocks: Blocks) -> list[Section]:
     """A message's sections in the order in which templates print them: author, reasoning, content, calls."""
     sections = []
     if name := message.name or message.tool_name:
@@ -96,7 +111,7 @@ def message_sections(message: Message) -> list[Section]:
     if reasoning := message.reasoning_content or message.reasoning or message.thinking:
         sections.append(Section(".reasoning", "reasoning", encode(reasoning)))
     label = "tool" if message.role == "tool" else ""
-    sections += content_sections(message.content, label)
+    sections += content_sections(message.content, blocks, label)
     if message.refusal:
         sections.append(Section(".refusal", "text", encode(message.refusal)))
     for k, image in enumerate(message.images or ()):
@@ -116,7 +131,7 @@ def call_sections(path: str, call: Function) -> list[Section]:
     return [*sections, Section(f"{path}.arguments", "json", arguments)] if arguments else sections
 
 
-def content_sections(content: str | list[Block] | None, label: str = "") -> list[Section]:
+def content_sections(content: str | list[Block] | None, blocks: Blocks, label: str = "") -> list[Section]:
     """A content string or array; Anthropic's thinking and tool use come out as in the other dialects."""
     if not content:
         return []
@@ -131,30 +146,47 @@ def content_sections(content: str | list[Block] | None, label: str = "") -> list
             sections += call_sections(f".tool_calls[{calls}]", call)
             calls += 1
         else:
-            sections += block_sections(f".content[{k}]" if several else "", block, label)
+            sections += block_sections(f".content[{k}]" if several else "", block, blocks, k, label)
     return sections
 
 
 NOT_CONTENT = frozenset({"thinking", "redacted_thinking", "reasoning", "tool_use"})
+KNOWN = TEXT_TYPES | {
+    "refusal", "image", "image_url", "input_image", "audio", "input_audio", "video_url", "file", "input_file",
+    "document",
+}  # fmt: skip
+"""Types of which all that is content is read; of any other the whole block counts."""
+_NO_CONTENT = frozenset(
+    {"cache_control", "prompt_cache_breakpoint", "id", "tool_use_id", "call_id", "signature"}
+)
 
 
-def block_sections(path: str, block: Block, label: str) -> list[Section]:
-    """One block that is no call: its text, its thinking, its media, or the result it carries."""
+def _foreign(raw: Raw) -> bytes:
+    """A block of another type as one JSON text, in an order of our own."""
+    fields = cut.members(raw)
+    said = sorted(fields.keys() - _NO_CONTENT)
+    return b"{%b}" % b",".join(b"%b:%b" % (msgspec.json.encode(key), bytes(fields[key])) for key in said)
+
+
+def block_sections(path: str, block: Block, blocks: Blocks, k: int, label: str) -> list[Section]:
+    """Block k, which is no call: its text, its thinking, its media, or the result it carries."""
     if block.type in NOT_CONTENT:
         thought = block.thinking or block.text or block.data
         return [Section(".reasoning", "reasoning", encode(thought))] if thought else []
     if block.type == "tool_result":
-        inner = content_sections(block.content, "tool")
+        nested = Blocks(blocks[k]) if isinstance(block.content, list) else blocks
+        inner = content_sections(block.content, nested, "tool")
         return [Section(path + below, kind, text, "tool") for below, kind, text, _ in inner]
     if text := block.text or block.refusal:
         return [Section(path, "text", encode(text), label)]
-    if (media := _block_media(block)) is not None:
-        return [Section(path, "media", media, label)]
-    return []
+    if block.type not in KNOWN:
+        return [Section(path, "json", _foreign(blocks[k]), label)]
+    media = _block_media(block)
+    return [] if media is None else [Section(path, "media", media, label)]
 
 
 def _block_media(block: Block) -> bytes | None:
-    for raw in (block.image_url, block.source, block.input_audio, block.file):
+    for raw in (block.image_url, block.video_url, block.source, block.input_audio, block.file):
         if is_set(raw):
             return _media_of(raw)
     reference = block.file_data or block.file_url or block.file_id

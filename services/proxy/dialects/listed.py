@@ -14,7 +14,7 @@ from services.proxy.chunking import cut
 from services.proxy.chunking.cut import Spelling
 from services.proxy.dialects import build
 from services.proxy.dialects.base import Family, UnparsedError
-from services.proxy.dialects.content import Message, is_common, message_role, message_sections
+from services.proxy.dialects.content import Blocks, Message, is_common, message_role, message_sections
 from services.proxy.dialects.envelope import Envelope, engine_of, hints_of, model_of, params_of
 from services.proxy.dialects.normal import BROKEN, digest
 from services.proxy.dialects.quick import quick_chunk
@@ -60,7 +60,7 @@ class ListDialect:
     def entry(self, raw: Raw | bytes) -> tuple[str, list[Section]]:
         """One item's role and sections (paths below the item); raises `UnparsedError`."""
         message = cut.decode(_message, raw)
-        return message_role(message), message_sections(message)
+        return message_role(message), message_sections(message, Blocks(raw))
 
     def opaque(self, raw: Raw | bytes) -> tuple[str, list[Section]]:
         """As `entry`, but an item of unknown shape is one JSON text; raises `UnparsedError` for no object."""

@@ -12,6 +12,7 @@ from services.proxy.dialects.base import Family
 from services.proxy.dialects.content import (
     TEXT_TYPES,
     Block,
+    Blocks,
     Function,
     call_sections,
     content_sections,
@@ -86,12 +87,12 @@ class OpenAIResponses(ListDialect):
         """One item's role and sections; a call is `.name` and `.arguments`, an output the text itself."""
         item = cut.decode(_item, raw)
         if item.type in (None, "message"):
-            return (item.role or "").lower(), content_sections(item.content)
+            return (item.role or "").lower(), content_sections(item.content, Blocks(raw))
         if item.type in ("function_call", "custom_tool_call"):
             call = Function(name=item.name, arguments=item.arguments, input=item.input)
             return "assistant", call_sections("", call)
         if item.type in ("function_call_output", "custom_tool_call_output"):
-            return "tool", content_sections(item.output, "tool")
+            return "tool", content_sections(item.output, Blocks(raw, "output"), "tool")
         if item.type == "reasoning":
             return "assistant", _thoughts(item)
         return _unknown(item.type or "", raw)

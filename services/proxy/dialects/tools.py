@@ -29,7 +29,7 @@ class ToolSet(NamedTuple):
 
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
 _OWN_KEYS = frozenset(
-    {"name", "description", "function", "tools", "cache_control", "prompt_cache_breakpoint"}
+    {"name", "description", "function", "custom", "tools", "cache_control", "prompt_cache_breakpoint"}
 )
 
 
@@ -113,7 +113,7 @@ def tools_sections(raw: Raw | bytes) -> list[Section]:
 def tool_sections(path: str, raw: Raw | bytes) -> list[Section]:
     """One definition: name, description, parameters, nested tools, and all else as one JSON text."""
     fields = cut.members(raw)
-    function = fields.get("function")
+    function = fields.get("function") or fields.get("custom")
     if function is not None and cut.first_byte(function) == b"{":
         fields |= cut.members(function)
     name = cut.text_of(fields.get("name", cut.NONE)) or ""

@@ -1,6 +1,7 @@
 """What is content and what is not: the same in every spelling, different where a template could print it."""
 
 import base64
+import json
 
 import pytest
 from hypothesis import given
@@ -51,6 +52,28 @@ def test_markers_ids_and_the_order_of_envelope_keys_are_no_content():
     assert same(one, other)
     marked = {"role": "user", "content": "x", "cache_control": {"type": "ephemeral"}}
     assert same(chat(user("x")), chat(marked))
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}},
+        {"type": "search_result", "source": "u", "title": "t", "content": [{"type": "text", "text": "AAAA"}]},
+        {"type": "server_tool_use", "id": "s", "name": "n", "input": {"q": "AAAA"}},
+        {"type": "tool_result", "content": [{"type": "tool_reference", "tool_name": "AAAA"}]},
+        {"type": "of_tomorrow", "payload": {"x": ["AAAA"]}, "text": None},
+    ],
+    ids=lambda block: block["type"],
+)
+def test_blocks_that_no_template_here_is_known_to_print_are_content_all_the_same(block):
+    """Two requests that differ in nothing else are two; markers and ids stay none."""
+    one, beside = {**block, "cache_control": {"type": "ephemeral"}, "id": "i"}, {"type": "text", "text": "é"}
+    other = json.loads(json.dumps(block).replace("AAAA", "AAAB"))
+    for read_ in (chat, claude):
+        assert same(read_(user([block])), read_(user([one])))
+        assert not same(read_(user([block])), read_(user([other])))
+        assert not same(read_(user([beside, block])), read_(user([beside, other])))
+        assert not same(read_(user([beside, block])), read_(user([beside])))
 
 
 def test_spaces_between_members_are_no_content():

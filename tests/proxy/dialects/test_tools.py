@@ -84,3 +84,12 @@ def test_no_tools_have_no_hash():
         name = "input" if path == RESPONSES else "messages"
         prompt = read(path, model="m", tools=tools, **{name: [{"role": "user", "content": "x"}]})
         assert (prompt.tools_hash, prompt.tools_set_hash, prompt.tool_count) == (None, None, 0)
+
+
+def test_a_custom_tool_of_chat_completions_has_its_name_and_description():
+    """They stand below `custom`, as those of a function below `function`."""
+    tool = {"type": "custom", "custom": {"name": "sql", "description": "runs", "format": {"type": "text"}}}
+    found = paths([tool])
+    assert (found["tools[0].name"], found["tools[0].description"]) == ("sql", "runs")
+    assert found["tools[0]"] == '{"format":{"type":"text"},"type":"custom"}'
+    assert read_tools(dump([tool])).names == ("sql",)
