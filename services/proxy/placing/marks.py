@@ -55,7 +55,7 @@ class Marker:
         return made.digest()
 
 
-class Marking:
+class MarkCache:
     """Owns the marks of recent chunks by content, so that a next turn only marks what is new in it.
 
     Large prompts are marked in threads, hence the lock; nothing is marked while it is held.

@@ -120,7 +120,7 @@ def marks_of(flow: Flow, parts: Parts) -> Marks | None:
     if parts.texts.enabled and parts.settings.redis_url is None:
         return None
     dialect = flow.dialect
-    return parts.texts.marking(parts.key).marks(prompt.chunks, lambda c: dialect.sections(c.kind, c.raw))
+    return parts.texts.mark_cache(parts.key).marks(prompt.chunks, lambda c: dialect.sections(c.kind, c.raw))
 
 
 def node_of(flow: Flow, estimate: int) -> Node:

@@ -19,7 +19,7 @@ def newer(prompt: Prompt, node: Node, texts: Texts) -> Side:
 
     def pieces(index: int) -> list[Piece]:
         if index not in cut:
-            cut[index] = [seen(section) for section in texts.fresh(prompt, prompt.chunks[index])]
+            cut[index] = [seen(section) for section in texts.sections_of(prompt, prompt.chunks[index])]
         return cut[index]
 
     def path(index: int) -> str:

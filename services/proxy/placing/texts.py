@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from services.proxy.dialects.base import Dialect
-from services.proxy.placing.marks import Marking
+from services.proxy.placing.marks import MarkCache
 from services.proxy.prompt import Chunk, ChunkKind, Prompt, Section
 from services.proxy.state.base import HASH_BYTES
 
@@ -20,7 +20,7 @@ ENTRY_COST = 250  # bytes of the dictionary entry, key and tuple beside the text
 FRESH_S = 60.0  # a conversation's old messages become recent again once in that time, not on every turn
 FRESH_CHAINS = 512
 SWEEP_S = 60.0  # between looks for expired text when nothing arrives
-MARKING_BYTES = 16 << 20  # of block digests: those of some 20,000 messages
+MARKS_BYTES = 16 << 20  # of block digests: those of some 20,000 messages
 
 
 _ANSWER = b"answer to "  # before a request's id; the names of chunks are hashes, and shorter
@@ -40,7 +40,7 @@ class Texts:
         self.bytes = 0
         self._clock = clock
         self._dialects: dict[str, Dialect] = {}
-        self._marking: Marking | None = None
+        self._mark_cache: MarkCache | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._chains: OrderedDict[bytes, float] = OrderedDict()
         self._held: OrderedDict[bytes, tuple[float, str, bytes]] = OrderedDict()
@@ -105,15 +105,15 @@ class Texts:
         found = self.get(chunk_hash)
         return self._dialects[found[0]].sections(kind, found[1]) if found else None
 
-    def fresh(self, prompt: Prompt, chunk: Chunk) -> list[Section]:
+    def sections_of(self, prompt: Prompt, chunk: Chunk) -> list[Section]:
         """The sections of a chunk of `prompt`, which was put here before."""
         return self._dialects[prompt.dialect].sections(chunk.kind, chunk.raw)
 
-    def marking(self, key: bytes) -> Marking:
+    def mark_cache(self, key: bytes) -> MarkCache:
         """Where the block digests of chunks are made and remembered, whether text is kept or not."""
-        if self._marking is None:
-            self._marking = Marking(key, MARKING_BYTES)
-        return self._marking
+        if self._mark_cache is None:
+            self._mark_cache = MarkCache(key, MARKS_BYTES)
+        return self._mark_cache
 
     def expire(self) -> None:
         """Let go of what is older than the time limit, also while nothing arrives."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from services.proxy.chunking.analysis import Analyser
 from services.proxy.dialects import for_route
 from services.proxy.placing.compare import compare
-from services.proxy.placing.marks import Marking
+from services.proxy.placing.marks import MarkCache
 from services.proxy.placing.outline import outline
 from services.proxy.placing.sides import newer, older
 from services.proxy.placing.spans import common_prefix, common_suffix, divergence
@@ -41,7 +41,7 @@ def compared(old, new, path=CHAT, *, text=True, marks=False):
     texts.put(before, dialect)
     texts.put(now, dialect)
     found = (
-        Marking(KEY, 1 << 20).marks(before.chunks, lambda c: dialect.sections(c.kind, c.raw))
+        MarkCache(KEY, 1 << 20).marks(before.chunks, lambda c: dialect.sections(c.kind, c.raw))
         if marks
         else None
     )

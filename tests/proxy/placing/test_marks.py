@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.proxy.placing.marks import MOST_BLOCKS, Marker, Marking, _cost, block_length
+from services.proxy.placing.marks import MOST_BLOCKS, MarkCache, Marker, _cost, block_length
 from services.proxy.placing.pieces import Piece, same, seen, span
 from services.proxy.placing.spans import divergence
 from services.proxy.prompt import Chunk, Section
@@ -74,30 +74,30 @@ def test_a_chunk_is_cut_and_marked_once_while_it_is_remembered():
         return [Section("", "text", chunk.raw)]
 
     chunks = [Chunk("message", i, "user", bytes([i]) * 20, 5, 0, 0, b"text" + bytes([i])) for i in range(5)]
-    marking = Marking(KEY, 1 << 20)
-    first = marking.marks(chunks[:4], sections)
-    second = marking.marks(chunks, sections)
+    cache = MarkCache(KEY, 1 << 20)
+    first = cache.marks(chunks[:4], sections)
+    second = cache.marks(chunks, sections)
     assert len(cut) == 5
     assert second.sections[:4] == first.sections
     assert [mark[0] for mark in second.sections] == [0, 1, 2, 3, 4]
 
 
 def test_the_memory_of_marks_is_bounded():
-    marking = Marking(KEY, 2000)
+    cache = MarkCache(KEY, 2000)
     for i in range(100):
         chunk = Chunk("message", 0, "user", bytes([i]) * 20, 5, 0, 0, b"x" * 1000)
-        marking.marks([chunk], lambda c: [Section("", "text", c.raw)])
-    assert marking._bytes <= 2000
+        cache.marks([chunk], lambda c: [Section("", "text", c.raw)])
+    assert cache._bytes <= 2000
 
 
 def test_threads_that_mark_at_once_disturb_neither_each_other_nor_the_bound():
     """A large prompt is marked in a thread while the event loop marks small ones."""
-    marking = Marking(KEY, 2000)
+    cache = MarkCache(KEY, 2000)
     chunks = [Chunk("message", i, "user", bytes([i]) * 20, 5, 0, 0, b"x" * 100) for i in range(8)]
 
     def mark() -> None:
         for _ in range(2000):
-            marks = marking.marks(chunks, lambda c: [Section("", "text", c.raw)])
+            marks = cache.marks(chunks, lambda c: [Section("", "text", c.raw)])
             assert len(marks.sections) == 8
 
     interval = sys.getswitchinterval()
@@ -108,4 +108,4 @@ def test_threads_that_mark_at_once_disturb_neither_each_other_nor_the_bound():
                 done.result()
     finally:
         sys.setswitchinterval(interval)
-    assert marking._bytes == sum(map(_cost, marking._held.values())) <= 2000
+    assert cache._bytes == sum(map(_cost, cache._held.values())) <= 2000

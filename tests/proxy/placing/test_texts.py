@@ -59,7 +59,7 @@ def test_nothing_is_held_when_text_is_not_kept_but_the_request_at_hand_can_be_cu
     assert len(texts) == 0
     assert texts.bytes == 0
     assert texts.get(chunk("one").hash) is None
-    assert texts.fresh(prompt("one"), chunk("one")) == [Section("", "text", b"one")]
+    assert texts.sections_of(prompt("one"), chunk("one")) == [Section("", "text", b"one")]
 
 
 def test_what_was_used_longest_ago_goes_first_and_bytes_stay_below_the_cap():
