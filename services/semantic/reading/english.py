@@ -84,17 +84,20 @@ _MOVING = frozenset({
     "send", "upload",
 })  # fmt: skip
 _FRONTED = re.compile(
-    rf"^((?:in|on|with|using|at|for|from|under|as|during) (?:[\w'{FIRST:c}-{LAST:c}~]+ ?){{1,4}}), (.+)$".replace(
+    rf"^((?:in|on|with|using|at|for|from|under|as|during|by) (?:[\w'{FIRST:c}-{LAST:c}~]+ ?){{1,4}}), (.+)$".replace(
         f"{FIRST:c}-{LAST:c}", HOLE[1:-1]
     )
 )
 _CONDITION = re.compile(r"^((?:if|when|while) (?:[^ ,]+ ){1,7}[^ ,]+), ([^,]+)$")
-_ASKING = re.compile(rf"^(?:{'|'.join(sorted(_WH | _AUX))}|please|tell|explain|give|write|list|show)\b")
+_ASKING = re.compile(
+    rf"^(?:{'|'.join(sorted(_WH | _AUX))}|please|tell|explain|give|write|list|show|summari[sz]e|describe|compare)\b"
+)
 # Where the words themselves are asked about, no word stands for another.
 _METALINGUISTIC = re.compile(
     r"\b(?:mean(?:s|ing)?|meant|defin\w+|translat\w+|rewrit\w+|rephras\w+|paraphras\w+|proofread\w*|transcri\w+"
     r"|spell\w*|pronounc\w+|rhym\w+|synonyms?|antonyms?|conjugat\w+|plurals?|singular|tenses?|stands? for|acronyms?"
-    r"|abbreviat\w+|short for|letters?|syllables?|sentences?|words?|phrases?|nouns?|verbs?|adjectives?|adverbs?"
+    r"|abbreviat\w+|short for|(?<!cover )(?<!resignation )(?<!apology )letters?(?! (?:to|for|from)\b)|syllables?|sentences?|words"
+    r"|(?<!\bin )(?<!\binto )(?<!\bto )(?<!\bfrom )(?<!microsoft )word(?! (?:documents?|docs?|files?|templates?|processor)\b)|phrases?|nouns?|verbs?|adjectives?|adverbs?"
     r"|called|says?|said|saying|etymology|idioms?|puns?|palindromes?|anagrams?|grammar|grammatical\w*|capitali[sz]\w*"
     r"|vowels?|consonants?|terms?|spelt|opposite|do (?:you|we|they|people) call)\b"
 )
@@ -111,7 +114,7 @@ def read(masked: str, spans: tuple[Span, ...]) -> Reading:
     text = text if direct else _EMBEDDED.sub(r"what do \g<x> \g<y>", text)
     text = english_relations.ordered(text)
     strict = _about_words(text)
-    text = english_grammar.plain(english_phrasing.plain(text))
+    text = english_grammar.plain(english_phrasing.plain(text, strict=strict), strict=strict)
     text = english_relations.allowed(text, technical=english_words.technical(text))
     text, setting = english_words.setting(text) if not strict else (text, ())
     defining = english_words.defining(text)

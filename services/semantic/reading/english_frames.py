@@ -55,6 +55,7 @@ _OPENINGS = tuple(
         r"(?:i|we) (?:am|are) (?:interested in (?:learning|knowing|finding out|understanding)|keen to (?:know|learn)|eager to (?:know|learn))(?: about)? (?="
         + WH
         + ")",
+        rf"(?:i|we) (?:was|am|were|are) (?:wondering|hoping) (?:if )?you (?:could|can|would) (?=(?:{_VERBS})\b)",
         rf"would you mind (?=(?:{_VERBS})ing\b)",
         rf"(?:i|we)(?:'d| would| want| need|'ll| will)(?: like)? you to (?=(?:{_VERBS})\b)",
         rf"help me(?: to)? (?=(?:{_VERBS})\b)",

@@ -13,7 +13,7 @@ from services.semantic.reading.english_frames import infinitive
 from services.semantic.reading.english_phrasing import LANGUAGES
 from services.semantic.reading.english_words import TOOL
 from services.semantic.reading.spans import HOLE
-from services.semantic.reading.words import rewriting
+from services.semantic.reading.words import fitting, rewriting
 
 _W = rf"[\w~{HOLE[1:-1]}]+"
 _PRONOUN = r"(?:i|me|you|he|she|it|we|they|him|her|them|us|this|that|there|these|those|myself|yourself|one|people|anyone|someone)"
@@ -112,7 +112,7 @@ _REWRITTEN = rewriting(
     (r"\bwithout using\b", "without"),
     (r"\bhow frequently\b", "how often"),
     (r"\bour solar system\b", "the solar system"),
-    (r"\b(plural|singular) form of\b", r"\1 of"),
+    (r"^(.*)\b(plural|singular) form of\b", r"\1\2 of"),
     (r"\bsubstitute (\w+(?: \w+)?) for (\w+(?: \w+)?)$", r"use \1 instead of \2"),
     (r"^(?:what|which) (?:artist|painter) painted ", "who painted "),
     (r"^(?:what|which) (?:author|writer) wrote ", "who wrote "),
@@ -210,9 +210,9 @@ _BUILT = re.compile(
 _OWN = re.compile(rf"^({_HANDS_ON}|cancel(?=.+ (?:subscription|membership)$)) my ")
 
 
-def plain(text: str) -> str:
+def plain(text: str, *, strict: bool) -> str:
     """The question in the plainest of the grammars that it could have been asked in."""
-    for pattern, result in _REWRITTEN:
+    for pattern, result in fitting(_REWRITTEN, strict=strict):
         text = pattern.sub(result, text, count=1).strip()
     if found := _MANNERED.match(text):
         return f"how do i {infinitive(found[2])} {_MANNER[found[1]]}"

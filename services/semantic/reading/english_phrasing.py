@@ -11,7 +11,7 @@ import re
 from services.semantic.reading import english_words
 from services.semantic.reading.english_frames import base_form, infinitive
 from services.semantic.reading.spans import HOLE
-from services.semantic.reading.words import rewriting
+from services.semantic.reading.words import fitting, rewriting
 
 _W = rf"[\w'~{HOLE[1:-1]}]+"
 _NP = rf"(?:{_W} ){{0,3}}?{_W}"
@@ -26,6 +26,15 @@ LANGUAGES = (
     "(?:english|french|german|spanish|italian|portuguese|dutch|russian|polish|turkish|arabic|hebrew|hindi|japanese|chinese"
     "|mandarin|cantonese|korean|latin|greek|swedish|norwegian|danish|finnish|thai|vietnamese|czech|ukrainian|welsh|irish)"
 )
+_VERBS = {
+    "used": "use",
+    "made": "make",
+    "built": "build",
+    "found": "find",
+    "won": "win",
+    "led": "lead",
+    "said": "say",
+}
 _DONE = rf"(?P<v>\w{{3,}}ed|{'|'.join(_PAST)})"
 # What no model does by itself, so that "can you freeze it" asks nothing of one.
 _HOUSEHOLD = "(?:freeze|refreeze|reheat|microwave|recycle|compost|reuse|bleach)"
@@ -68,15 +77,25 @@ def _gerund(found: re.Match[str]) -> str:
 
 def _did(found: re.Match[str]) -> str:
     """Read "what was discovered by X" as "what did X discover"."""
-    return f"what did {found['x']} {english_words.participle(found['v']) or found['v']}"
+    return f"what did {found['x']} {_verb(found['v'])}"
 
 
 def _maker(found: re.Match[str]) -> str:
     """Read "X is made by which company" as "which company makes X"."""
-    verb = english_words.participle(found["v"]) or {"made": "make", "built": "build"}.get(
-        found["v"], found["v"]
-    )
-    return f"which {found['y']} {verb}s {found['x']}"
+    return f"which {found['y']} {_verb(found['v'])}s {found['x']}"
+
+
+def _can_be(found: re.Match[str]) -> str:
+    """Read "which plants can be eaten" as "what plants can I eat"."""
+    return f"what {found['x']} can i {_verb(found['v'])}{found['r']}"
+
+
+def _is_made(found: re.Match[str]) -> str:
+    return f"how is {found['y']} {'made' if found['x'] == 'make' else 'produced'}"
+
+
+def _verb(done: str) -> str:
+    return _VERBS.get(done) or english_words.participle(done) or done
 
 
 def _by(found: re.Match[str]) -> str:
@@ -86,7 +105,7 @@ def _by(found: re.Match[str]) -> str:
 
 def _done_by(found: re.Match[str]) -> str:
     """Read "what gas is absorbed by plants" as "what gas do plants absorb"."""
-    return f"what {found['x']} do {found['y']} {english_words.participle(found['v']) or found['v']}"
+    return f"what {found['x']} do {found['y']} {_verb(found['v'])}"
 
 
 def _possible(found: re.Match[str]) -> str:
@@ -133,6 +152,9 @@ _REWRITTEN = rewriting(
     (rf"^(?:what|which) (?P<x>\w+) (?:is|are) (?P<v>\w{{3,}}ed|eaten|made|used|written|built) by (?P<y>(?!\w+ing\b){_NP})$", _done_by),
     (r"^who (?:was|is|were|are) the (?P<v>founder|creator|composer|designer)s? of (?P<x>.+)$", _made),
     (r"^who (?:was|is) the (?:person|one|individual) (?:who|that) (?=\w+(?:ed|wrote|built|made|won)\b)", "who "),
+    (rf"^(?:what|which) (?P<x>{_NP}) can be (?P<v>\w{{3,}}ed|eaten|made|used|grown)(?P<r>(?: (?:in|on|at|with|for|as) .+)?)$", _can_be),
+    (rf"^how (?:is|are) (?P<x>{_NP}) able to ", r"how do \g<x> "),
+    (r"^how do (?:they|people|companies|manufacturers) (?P<x>make|produce) (?P<y>.+)$", _is_made),
     # Measures.
     (r"^how hot (?:is|are) (?P<x>.+)$", r"what is the temperature of \g<x>"),
     (r"^what is the size of (?P<x>.+)$", r"how big is \g<x>"),
@@ -161,7 +183,11 @@ _REWRITTEN = rewriting(
     (r"^(?:give|make|provide|create|write) (?:me )?a list of (?:some )?", "list "),
     (rf"^write an? (?P<x>{HOLE}) (?P<y>(?:function|program|class|script|method) (?:to|that) .+)$", r"write a \g<y> in \g<x>"),
     (r"\b(?P<x>apology|resignation|complaint) letter\b", r"letter of \g<x>"),
+    (r"^(?:list|state|name|give)(?: me)? the (?=(?:first|last) (?:two|three|four|five|six|seven|eight|nine|ten|twenty|" + HOLE + r") )", "what are the "),
+    (r"^describe the (?=(?:steps|stages|phases) of )", "what are the "),
     # Other words around the same.
+    (r"\blog into\b", "log in to"),
+    (r"\boff of (?=(?:a|an|the|my|your) )", "off "),
     (r"^for (?=how long\b)", ""),
     (r"^how old (?:was|were) (?P<x>.+) when (?:he|she|they) died$", r"what age did \g<x> die"),
     (r"^why will not (?=my\b)", "why does not "),
@@ -217,9 +243,9 @@ _REWRITTEN = rewriting(
 )  # fmt: skip
 
 
-def plain(text: str) -> str:
-    """The question in the first of the ways that it could have been asked in."""
-    for pattern, result in _REWRITTEN:
+def plain(text: str, *, strict: bool) -> str:
+    """The question in the first of the ways that it could have been asked in; `strict` where it is about words."""
+    for pattern, result in fitting(_REWRITTEN, strict=strict):
         text = pattern.sub(result, text, count=1).strip()
     return _upright(text)
 

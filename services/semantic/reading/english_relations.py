@@ -120,7 +120,7 @@ _WHETHER = (
     re.compile(rf"^(?P<a>[^,.]+?) or (?P<b>[^,.]+?)\s*[,.:-]? (?:which|what)(?: one)? is {_BEST}{_FOR}$"),
 )
 _CHOICE = re.compile(
-    r"^(?P<head>which (?:one )?(?:is|are) [^ ]+(?: [^ ]+){0,3}?), (?P<a>[^,]+?) or (?P<b>[^,]+)$"
+    r"^(?P<head>(?:which (?:one )?|who )(?:is|are) [^ ]+(?: [^ ]+){0,3}?), (?P<a>[^,]+?) or (?P<b>[^,]+)$"
 )
 # "in which year", "for how long": the preposition says nothing that the rest does not.
 _LED = re.compile(

@@ -32,3 +32,10 @@ def alternatives(words: Iterable[str]) -> str:
 def rewriting(*pairs: tuple[str, Rewritten]) -> tuple[tuple[re.Pattern[str], Rewritten], ...]:
     """Patterns, each with what stands in place of what it matches."""
     return tuple((re.compile(pattern), result) for pattern, result in pairs)
+
+
+def fitting(
+    rules: tuple[tuple[re.Pattern[str], Rewritten], ...], *, strict: bool
+) -> Iterable[tuple[re.Pattern[str], Rewritten]]:
+    """The rules that may be applied: only those for a whole question where it is about words."""
+    return rules if not strict else (rule for rule in rules if rule[0].pattern.startswith("^"))
