@@ -11,7 +11,7 @@ from services.semantic.reading.spans import FIRST, HOLE, LAST, Span
 # Where the words themselves are asked about, no word stands for another.
 _METALINGUISTIC = re.compile(
     r"近义词|反义词|同义词|造句|怎么读|怎么念|怎么拼|如何读|读音|拼音|发音|笔画|笔顺|部首|偏旁|押韵|翻译|成语|词语|词性|汉字|繁体|简体"
-    r"|[^百千]字|改写|润色|病句|区别|不同|差别|差异|全称|缩写|意思|含义|用[^,]{1,4}[语文](?:怎么)?[说写讲]|[语文]怎么[说写讲]|叫什么|称呼"
+    r"|[^百千名]字|改写|润色|病句|区别|不同|不一样|差别|差异|全称|缩写|意思|含义|用[^,]{1,4}[语文](?:怎么)?[说写讲]|[语文]怎么[说写讲]|叫什么|称呼"
     r"|由来|来历|词源|谐音|几[画笔]|外号|绰号|藏头|韵|字母|谜|对联|别名|别称|俗称|学名|敬称|[英法德日韩俄中泰][语文](?:$|是|单词|词|名字?[是叫]|里|中)|粤语|方言|文言"
 )
 # Where characters themselves are, their two forms are two.

@@ -125,6 +125,9 @@ _SPELLED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
         (r"有多(?=[高长宽深大重远快])", "多"),
         (r"多少(?=[个只条张本位名种件块颗棵根座辆句页章年天次所家门岁国支间层])", "几"),
         (r"(?:一共|总共|共)(?=有)", ""),
+        (r"(?:一共|总共)(?=几|多少(?!钱))", "有"),
+        (r"哪个国家的人$", "哪国人"),
+        (r"(?:包括|包含)(?:哪些|什么)$", "有什么"),
         (r"(?:的)?(?:价格|价钱|售价)(?:是)?(?:多少(?:钱)?|什么|如何)$|(?:要|卖|得|需要|需|是)多少钱$", "多少钱"),
         (r"(?:的)?人口(?:数量|总数|数)?(?:是|有)?多少$|有多少人口$", "人口多少"),
         (r"(?:的)?高度(?:是)?多少$", "多高"),
@@ -197,7 +200,7 @@ _ASPECT = re.compile(
     r"^([^的]{2,})(技巧|症状|优点|缺点|优缺点|特点|种类|类型|好处|坏处|注意事项)(?:有什么|有哪些|是什么)$"
 )
 _DIFFERENCE = re.compile(
-    r"^(.+?)[和与跟同]([^和与跟同]+?)(?:之间)?(?:(?:的|有什么|有哪些|在哪里|有)*(?:区别|不同|差别|差异)|(?:的|有|有什么)分别)(?:之处)?(?:是什么|有哪些|在哪里|是哪些)?$"
+    r"^(.+?)[和与跟同]([^和与跟同]+?)(?:之间)?(?:(?:的|有什么|有哪些|在哪里|有)*(?:区别|不同|差别|差异)|(?:的|有|有什么)分别|有(?:什么|哪些|哪里)不一样)(?:之处)?(?:是什么|有哪些|在哪里|是哪些)?$"
 )
 _WHICH = re.compile(r"^(.+?)[和与跟]([^和与跟]+?)(?:相比)?[,]?哪个(.+)$")
 _DISTANCE = re.compile(r"^(.+?)(?:距离|离|距|到|和|与)(.+?)(?:有)?多远$")
@@ -353,12 +356,13 @@ def _how(before: str, after: str) -> str:
         return after if _DONE_TO.search(after) else re.sub(r"^[把将](?=..)", "", after)
     alone = before.startswith("在") and not re.search(r"[我你他她们]", before)
     if (
-        (before.endswith(_PERSONS) and not alone)
-        or _SAID.search(before)
+        (before.endswith(_PERSONS) and not alone and not before.endswith("吉他"))
         or (after in _ACTS and before.endswith(_ACTORS))
         or (after in _WITH and before.endswith(_TOOLS))
     ):
         return f"{before}|{after}"
     if {after, after.removesuffix("好")} & _VERBS and not _PLACED.match(before) and not _LOCAL.search(before):
         return after + before
+    if _SAID.search(before):
+        return f"{before}|{after}"
     return f"在{before}{after}" if _LOCAL.search(before) and not _PLACED.match(before) else before + after
