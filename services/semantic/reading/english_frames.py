@@ -116,6 +116,8 @@ _OF_YOU = re.compile(
     r"^(?:[^ ]+$|(?:feel|work|think|know|see|hear|remember|learn|sleep|live|process|handle|respond|generate|decide|store"
     r"|protect|answer|understand|like|love|want|spend|cope|earn|come|go|view|define|rate|compare|manage|make money|pay)\b)"
 )
+# How one does is not how one should: "how do I feel", "how should I feel".
+_STATE = re.compile(r"^(?:feel|sound|seem|smell|appear|react|rank|die|look(?! (?:up|for|after|into|at)\b))\b")
 _FIRST = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|ours|ourselves)\b")
 _SECOND = re.compile(r"\b(?:you|your|yours|yourself|yourselves)\b")
 _MINE = {"your": "my", "yours": "mine", "yourself": "myself", "you": "i"}
@@ -160,6 +162,8 @@ def how_to(text: str) -> str | None:
         who, rest = found.groupdict().get("who"), text[found.end() :]
         if who in {"you", "i", "we"} and addressed(who, rest):
             continue
+        if _STATE.match(rest) or found.group().startswith("what would you "):
+            return None
         if _OF_YOU.match(rest) and re.search(r"\b(?:do|would) (?:you|we) ", found.group()):
             continue
         return _as_mine(

@@ -82,6 +82,7 @@ _ORDINALS = {"1st": "first", "2nd": "second", "3rd": "third", "4th": "fourth", "
 _CAPITAL = re.compile(r"(?<![.?!:] )(?<!^)\b([A-Z][A-Za-z]*)\b")
 # Behind another name a plural is a name of its own: John Adams is not John Adam.
 _SURNAME = re.compile(r"(?<=[a-z] )(?:[A-Z][a-z]+|[A-Z]\.) ([A-Z][a-z]+s)\b(?!')")
+_DOTTED = re.compile(r"\b(USA?|UK|EU)\.(?= [a-z])")
 _PHRASED = frozenset(word for phrase in _PHRASES for word in phrase.split())
 _NEGATED = re.compile(
     r"\b(can|wo|sha|do|does|did|is|are|was|were|has|have|had|could|would|should|must|might|need)n't\b|\bcan't\b|\bcannot\b"
@@ -132,7 +133,7 @@ _PROGRAMMED = re.compile(
 def lowered(text: str) -> str:
     """Lower case with contractions written out; a capital that makes another word of it is kept as ``~``."""
     if any(letter.islower() for letter in text):
-        text = _SURNAME.sub(_kept, text)
+        text = _SURNAME.sub(_kept, _DOTTED.sub(r"\1", text))
         few = len(text.split()) <= 4
         end = len(text.rstrip(" ?.!"))
         text = _CAPITAL.sub(lambda found: _marked(found[1], few=few and found.end() == end), text)

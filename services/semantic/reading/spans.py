@@ -53,6 +53,9 @@ _VERSIONED = re.compile(
     re.IGNORECASE,
 )
 _WARS = re.compile(r"\b(?:world war|ww) ?([12])\b", re.IGNORECASE)
+# In code it matters which quotes they are: "$x" is no '$x', nor "a" an 'a'.
+_LITERAL = re.compile(r"'(?:.'|.*[$\\])")
+_STATES = {"U.S": "US", "U.S.A": "USA", "U.K": "UK", "E.U": "EU"}
 _CURRENCY = {"$": "USD", "€": "EUR", "£": "GBP"}
 _OPERAND = re.compile(r"(?:^|\s|\d|\b[A-Za-z]|\))$")
 _TRAILING = ".,;:!?"
@@ -79,6 +82,8 @@ def protect(text: str) -> tuple[str, tuple[Span, ...]]:
         if kind in {"path", "code"}:
             kept = piece.rstrip(_TRAILING) or piece
             piece, tail = kept, piece[len(kept) :]
+        if kind == "code" and piece in _STATES:
+            return _STATES[piece] + tail.removeprefix(".")
         if not piece or FIRST + len(spans) > LAST:
             return tail
         spans.append((_money(piece) if kind == "number" else None) or Span(kind, _plain(kind, piece)))
@@ -135,7 +140,7 @@ def _plain(kind: str, piece: str) -> str:
     if kind == "name":
         return piece.lower()
     if kind == "quoted":
-        return piece[1:-1].strip()
+        return piece if _LITERAL.match(piece) else piece[1:-1].strip()
     return piece.strip("`").strip() if piece.startswith("`") else piece
 
 
