@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,15 @@ def test_a_refusal_names_its_rule(a: str, b: str, rule: str):
 def test_white_space_and_the_last_mark_say_nothing(a: str, b: str):
     """Also in languages that are not read."""
     assert judge(a, b).same
+
+
+@pytest.mark.parametrize("word", ["请", "和", "把", "从到", "怎么", "的", "全球最", "帮我"])
+def test_a_long_question_is_read_in_no_time(word: str):
+    """No pattern goes through a long text again and again."""
+    text = (word * 2000)[:2000]
+    began = time.process_time()
+    assert judge(text, text + "?").same
+    assert time.process_time() - began < 0.1
 
 
 @pytest.mark.parametrize(

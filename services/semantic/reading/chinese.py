@@ -31,6 +31,8 @@ _MENTIONED = tuple(
         r"(?<=用)(?P<it>[^,]{1,6})(?=造一?个?句)",
     )
 )
+# Characters. What is longer is seldom asked in other words, and would take long to read; it is left as it is.
+LONGEST = 300
 _BLANK = re.compile(rf"(?<=[\u4e00-\u9fff{HOLE[1:-1]}]) | (?=[\u4e00-\u9fff{HOLE[1:-1]}])")
 _PIECES = re.compile(rf"[a-z0-9]+~?|{HOLE}|[^\s,;]")
 
@@ -39,15 +41,20 @@ def read(masked: str, spans: tuple[Span, ...]) -> Reading:
     """The reading of a normalised question whose spans are cut out."""
     text = lowered(_BLANK.sub("", masked))
     text = text if _WRITTEN.search(text) else _plain(text)
+    if len(text) > LONGEST:
+        return Reading("zh", "", _pieces(text.rstrip(" .?!"), spans))
     text, spans = _quoted(text, spans)
     text = _BLANK.sub("", chinese_frames.bare(text))
     strict = _METALINGUISTIC.search(text) is not None
     text, setting = chinese_words.setting(chinese_asking.spelled(text))
     asked = chinese_asking.asked(text)
     words = chinese_words.folded(asked.text, asked.ask, strict=strict)
-    pieces = tuple(_filled(piece, spans) for piece in _PIECES.findall(words))
     place = tuple(sorted("".join(_filled(letter, spans) for letter in name) for name in setting))
-    return Reading("zh", asked.ask, pieces, (), place)
+    return Reading("zh", asked.ask, _pieces(words, spans), (), place)
+
+
+def _pieces(text: str, spans: tuple[Span, ...]) -> tuple[str, ...]:
+    return tuple(_filled(piece, spans) for piece in _PIECES.findall(text))
 
 
 def _plain(text: str) -> str:
