@@ -151,21 +151,24 @@ def content_sections(content: str | list[Block] | None, blocks: Blocks, label: s
 
 
 NOT_CONTENT = frozenset({"thinking", "redacted_thinking", "reasoning", "tool_use"})
-KNOWN = TEXT_TYPES | {
-    "refusal", "image", "image_url", "input_image", "audio", "input_audio", "video_url", "file", "input_file",
-    "document",
-}  # fmt: skip
-"""Types of which all that is content is read; of any other the whole block counts."""
+MEDIA_TYPES = frozenset(
+    {"image", "image_url", "input_image", "audio", "input_audio", "video_url", "file", "input_file",
+     "document", None}
+)  # fmt: skip
+LONG = 4_096  # bytes from which a block of another type is taken for media, not for words
 _NO_CONTENT = frozenset(
     {"cache_control", "prompt_cache_breakpoint", "id", "tool_use_id", "call_id", "signature"}
 )
 
 
-def _foreign(raw: Raw) -> bytes:
-    """A block of another type as one JSON text, in an order of our own."""
+def _foreign(path: str, raw: Raw, label: str) -> Section:
+    """A block of a type or shape that no API here has: all of it, as one JSON text in an order of our own."""
     fields = cut.members(raw)
     said = sorted(fields.keys() - _NO_CONTENT)
-    return b"{%b}" % b",".join(b"%b:%b" % (msgspec.json.encode(key), bytes(fields[key])) for key in said)
+    text = b"{%b}" % b",".join(b"%b:%b" % (msgspec.json.encode(key), bytes(fields[key])) for key in said)
+    if len(text) >= LONG:
+        return Section(path, "media", sha1(text).digest(), label)
+    return Section(path, "json", text, label)
 
 
 def block_sections(path: str, block: Block, blocks: Blocks, k: int, label: str) -> list[Section]:
@@ -179,10 +182,12 @@ def block_sections(path: str, block: Block, blocks: Blocks, k: int, label: str) 
         return [Section(path + below, kind, text, "tool") for below, kind, text, _ in inner]
     if text := block.text or block.refusal:
         return [Section(path, "text", encode(text), label)]
-    if block.type not in KNOWN:
-        return [Section(path, "json", _foreign(blocks[k]), label)]
-    media = _block_media(block)
-    return [] if media is None else [Section(path, "media", media, label)]
+    media = _block_media(block) if block.type in MEDIA_TYPES else None
+    if media is not None:
+        return [Section(path, "media", media, label)]
+    if block.type in TEXT_TYPES or block.type == "refusal":
+        return []  # it has no text
+    return [_foreign(path, blocks[k], label)]
 
 
 def _block_media(block: Block) -> bytes | None:

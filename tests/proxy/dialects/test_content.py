@@ -61,9 +61,12 @@ def test_markers_ids_and_the_order_of_envelope_keys_are_no_content():
         {"type": "search_result", "source": "u", "title": "t", "content": [{"type": "text", "text": "AAAA"}]},
         {"type": "server_tool_use", "id": "s", "name": "n", "input": {"q": "AAAA"}},
         {"type": "tool_result", "content": [{"type": "tool_reference", "tool_name": "AAAA"}]},
+        {"type": "image", "image": "file:///AAAA.png"},
+        {"image_url": {"url": "http://h/AAAA.png"}},
         {"type": "of_tomorrow", "payload": {"x": ["AAAA"]}, "text": None},
+        {"type": "long", "payload": "AAAA" + "x" * 5_000},
     ],
-    ids=lambda block: block["type"],
+    ids=lambda block: block.get("type", "none"),
 )
 def test_blocks_that_no_template_here_is_known_to_print_are_content_all_the_same(block):
     """Two requests that differ in nothing else are two; markers and ids stay none."""
