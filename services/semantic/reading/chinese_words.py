@@ -97,7 +97,8 @@ def setting(text: str) -> tuple[str, tuple[str, ...]]:
 
 def folded(text: str, ask: str, *, strict: bool) -> str:
     """The text with one word for each group of synonyms; where words are what is asked about, as it is."""
-    if strict:
+    # What a word stands for is asked by that word: 什么是大夫, 什么是医生.
+    if strict or (ask == "what" and _GROUPED.fullmatch(text)):
         return text
     text = _NUMERAL.sub(_counted, _UNIT.sub("1", text))
     text = _OF.sub("", text)
@@ -105,7 +106,6 @@ def folded(text: str, ask: str, *, strict: bool) -> str:
     for word in _GROUPED.findall(text):
         used.setdefault(_SYNONYMS.get(word, word), set()).add(word)
     # Two words of one group in one question are told apart by it.
-    del ask
     return _GROUPED.sub(lambda found: _one(found.group(), used), text)
 
 
