@@ -88,6 +88,7 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     written_1h_tokens: int | None = None
 
 
+HITS = ("exact", "prefix", "system+tools", "system_only", "tools_only", "none")
 STATUSES = (
     "completed", "incomplete", "client_cancelled", "upstream_error", "error_midstream", "upstream_reset",
     "upstream_unreachable", "rejected", "response_cache", "proxy_stopped", "proxy_lost",

@@ -12,6 +12,7 @@ from services.cli.errors import Failure
 from services.cli.history import reading
 from services.cli.output import Row, as_json, cell, print_json, print_rows
 from services.cli.times import Moment
+from services.record import HITS, STATUSES
 from services.settings import Settings, load
 
 COLUMNS = (
@@ -32,9 +33,11 @@ REMEMBERED = 1_000
 @click.option("--agent", help="Only this agent.")
 @click.option("--model", help="Only this model.")
 @click.option("--backend", help="Only this backend.")
-@click.option("--hit", help="Only this hit: exact, prefix, system+tools, …")
+@click.option("--hit", type=click.Choice(HITS), metavar="HIT",
+              help="Only this hit: exact, prefix, system+tools, …")  # fmt: skip
 @click.option("--cause", help="Only requests with this first cause.")
-@click.option("--status", help="Only this status, such as completed or client_cancelled.")
+@click.option("--status", type=click.Choice(STATUSES), metavar="STATUS",
+              help="Only this status, such as completed or client_cancelled.")  # fmt: skip
 @click.option("--since", type=Moment(), help="From this time on: an age (24h) or an ISO time, in UTC.")
 @click.option("--until", type=Moment(), help="Up to this time.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="Rows to show.")

@@ -13,7 +13,6 @@ from typing import Any
 
 from services.history import histogram
 from services.history.rollups import (
-    HITS,
     HOUR,
     SUMS,
     TEMPERATURE,
@@ -25,6 +24,7 @@ from services.history.rollups import (
 )  # fmt: skip
 from services.history.spans import Row, Span
 from services.history.tables import UtcTime
+from services.record import HITS
 
 PERCENTILES = (50, 95, 99)
 

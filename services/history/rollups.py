@@ -14,6 +14,7 @@ from sqlalchemy import BigInteger, Column, Connection, Double, Index, Integer, S
 
 from services.history import histogram
 from services.history.tables import UtcTime, metadata
+from services.record import HITS
 
 HOUR, SIX_HOURS, DAY = 3_600, 21_600, 86_400
 LEVELS = (HOUR, SIX_HOURS, DAY)
@@ -31,7 +32,6 @@ IN_QUARTERS = (ANY, "cause")
 COUNTS = ("size", "message")
 PARTS = (*VALUES, *COUNTS)
 
-HITS = ("exact", "prefix", "system+tools", "system_only", "tools_only", "none")
 TIMES = ("ttft", "total")
 
 MEASURED = "prompt_tokens > 0 AND cached_tokens IS NOT NULL"

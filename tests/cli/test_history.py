@@ -44,6 +44,9 @@ def test_requests_filters(recorded, capsys):
     assert run(["requests", "--since", "1h", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["items"] == []
     assert run(["requests", "--since", "yesterday"]) == 2
+    for misspelt, meant in ((["--hit", "exakt"], "'exact'"), (["--status", "complete"], "'completed'")):
+        assert run(["requests", *misspelt]) == 2
+        assert meant in capsys.readouterr().err
     assert run(["requests", "--cursor", "';--"]) == 1
 
 

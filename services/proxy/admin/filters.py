@@ -9,8 +9,8 @@ from litestar import Request
 from litestar.exceptions import ClientException
 from litestar.params import Parameter
 
-from services.proxy.admin.metrics import HITS, KINDS
-from services.record import STATUSES
+from services.proxy.admin.metrics import KINDS
+from services.record import HITS, STATUSES
 
 AGO = re.compile(r"(\d{1,6})(s|m|h|d|w)\Z")
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

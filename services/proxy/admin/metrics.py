@@ -16,12 +16,11 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from services.proxy.answers import reasons
-from services.record import STATUSES, Record
+from services.record import HITS, STATUSES, Record
 from services.semantic.base import Match
 
 CONTENT_TYPE = "text/plain; version=0.0.4"
 KINDS = frozenset({"generation", "embedding", "management", "other"})
-HITS = frozenset({"exact", "prefix", "system+tools", "system_only", "tools_only", "none"})
 CAUSES = frozenset({
     "client_attribution_token", "timestamp", "date_rollover", "counter", "workspace_snapshot", "system_edit",
     "dynamic_block", "tool_reorder", "tools_added", "tools_removed", "tool_schema_key_order",
@@ -35,7 +34,7 @@ CAUSES = frozenset({
 })  # fmt: skip
 VERDICTS = frozenset({*reasons.VERDICTS, "bypass"})
 REASONS = frozenset(reasons.BYPASSES)
-_STATUSES = frozenset(STATUSES)
+_STATUSES, _HITS = frozenset(STATUSES), frozenset(HITS)
 
 # From a warm turn of a small model to a cold 100k-token prompt on a laptop.
 TTFT_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -92,7 +91,7 @@ class Metrics(Collector):
 
     def observe(self, record: Record) -> None:
         """Count a finished request."""
-        hit = _of(record.hit, HITS, unknown="unknown")
+        hit = _of(record.hit, _HITS, unknown="unknown")
         self._add("requests", (_of(record.kind, KINDS), _of(record.status, _STATUSES), hit), 1)
         if record.overhead_ms is not None:
             self._see("overhead_seconds", (), record.overhead_ms / 1e3)

@@ -20,10 +20,10 @@ from services.proxy.admin.filters import (
     refuse_unknown,
 )
 from services.proxy.admin.history import History
-from services.proxy.admin.metrics import HITS, KINDS
+from services.proxy.admin.metrics import KINDS
 from services.proxy.admin.parts import Parts
 from services.proxy.settling.explain import explain_row
-from services.record import STATUSES
+from services.record import HITS, STATUSES
 
 NAMES = ("session", "agent", "model", "backend", "cause", "lineage")
 LISTED = (*NAMES, "hit", "status", "kind", "since", "until", "all", "cursor", "limit")
@@ -58,7 +58,7 @@ def routes(ctx: Parts, history: History) -> Router:
         }  # fmt: skip
         conditions = {
             **names,
-            "hit": one_of("hit", hit, HITS),
+            "hit": one_of("hit", hit, frozenset(HITS)),
             "status": one_of("status", status, frozenset(STATUSES)),
             "kind": one_of("kind", kind, KINDS) or (None if all else "generation"),
             "since": moment("since", since),

@@ -10,14 +10,13 @@ from litestar import Request, Response, get
 from services.proxy.admin.errors import HistoryUnavailable
 from services.proxy.admin.filters import one_of
 from services.proxy.admin.history import History
-from services.proxy.admin.metrics import HITS
 from services.proxy.admin.pages import meanings
 from services.proxy.admin.pages.language import Speech
 from services.proxy.admin.pages.sentence import SPANS, headline
 from services.proxy.admin.pages.site import Site
 from services.proxy.admin.parts import Parts
 from services.proxy.admin.underway import describe
-from services.record import STATUSES
+from services.record import HITS, STATUSES
 
 ROWS = 50
 FILTERS = ("agent", "model", "hit", "cause", "status")
@@ -71,7 +70,7 @@ def routes(ctx: Parts, history: History, site: Site) -> list[Any]:
 def choices(query: Mapping[str, str]) -> dict[str, str | None]:
     """The filters in a query; empty fields of a form are none."""
     found: dict[str, str | None] = {name: (query.get(name) or None) for name in FILTERS}
-    found["hit"] = one_of("hit", found["hit"], HITS)
+    found["hit"] = one_of("hit", found["hit"], frozenset(HITS))
     found["status"] = one_of("status", found["status"], frozenset(STATUSES))
     return found
 
