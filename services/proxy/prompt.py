@@ -99,7 +99,7 @@ class Engine(msgspec.Struct, kw_only=True):
 
 
 class Prompt(msgspec.Struct, kw_only=True):
-    """A request body understood. Hashes are 20 bytes; `prefixes[i]` is the contract's P(i+1), one a chunk."""
+    """A request body understood. Hashes are 20 bytes; `prefixes[i]` stands for all chunks up to the i-th."""
 
     dialect: str
     kind: RequestKind

@@ -39,7 +39,7 @@ BACKPRESSURE = 16_384
 BACKLOG = 1024
 # Descriptors of an idle proxy: 30 (libraries, spool, journal, Redis, SQLite), and as many for its own pages.
 OWN_FILES = 64
-# The whole way out, of the 3 s that DESIGN §8 allows: what is not done by then is left to the journal.
+# The whole way out, of the 3 s that a stop may take: what is not done by then is left to the journal.
 DEADLINE_S = 2.6
 FLOWS_STOP_S = 0.5
 SERVER_STOP_S = 0.3

@@ -32,7 +32,7 @@ NEIGHBOURS = (
     8  # that the judge is shown; a paraphrase that it admits is nearly always the first (bench/semantic)
 )
 EMBED_S = 0.25  # an embedding takes 20 ms on an idle core; on a busy one the backend is slower, too
-REDIS_S = 0.04  # with that, a Redis that hangs costs a request less than the contract's 50 ms, once
+REDIS_S = 0.04  # with that, a Redis that hangs costs a request less than 50 ms, once
 FOLLOW_S = 0.25  # between looks at what others added
 RETRY_S = 1.0
 QUIET_S = 30.0  # without questions, the machine counts as idle

@@ -55,7 +55,7 @@ def last_row(wire: Wire) -> LastRow:
 
 
 def left_soon(wire: Wire) -> bool:
-    """Whether the backend saw its client leave within the contract's half second, and some for the test."""
+    """Whether the backend saw its client leave within half a second, and some for the test."""
     end = time.monotonic() + 2
     while time.monotonic() < end:
         if wire.received and wire.received[-1].gone_at is not None:

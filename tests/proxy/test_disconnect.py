@@ -12,7 +12,7 @@ from tests.support.proxy import Wire
 
 pytestmark = pytest.mark.process
 
-FREED_S = 0.5  # DESIGN §3.5
+FREED_S = 0.5  # as docs/architecture.md promises
 
 ROUTES = [
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": "hello"}]}),

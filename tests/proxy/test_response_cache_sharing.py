@@ -42,7 +42,7 @@ def own(make_own: Callable[..., Caching]) -> Caching:
 
 @pytest.fixture
 def hasty(make_own: Callable[..., Caching]) -> Caching:
-    """One with the contract's times."""
+    """One with the times that are promised."""
     made = make_own()
     assert wait_for(lambda: made.ask(chat()).ours["cache"] == "hit")
     return made

@@ -115,7 +115,7 @@ def test_r39_a_server_that_reuses_all_the_same_refutes_it(stories: NewStory) -> 
 
 
 def test_r39_it_stands_before_a_broken_text(stories: NewStory) -> None:
-    """In the contract's order: the text broke as well, but nothing of it would have been kept."""
+    """The order is that of the docs: the text broke as well, but nothing of it would have been kept."""
     story = stories()
     story.say(history(CHAT, [user(ASK), said(), user(MORE)]), tokens=(600, 0))
     body = {**history(CHAT, [user(ASK), said("OK!"), user(MORE), said(), user(ASK)]), "cache_prompt": False}

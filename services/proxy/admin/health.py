@@ -51,7 +51,7 @@ async def status_of(ctx: Parts, history: History) -> dict[str, Any]:
     """The state of everything, in the shape of the contract, with a few figures more."""
     outbox = ctx.outbox.status()
     beats = outbox.pop("workers")
-    seen = outbox.pop("worker_seen")
+    seen, totals = outbox.pop("worker_seen"), outbox.pop("worker_totals")
     sampled = counters.latest(beats)
     backends = [
         {
@@ -69,6 +69,7 @@ async def status_of(ctx: Parts, history: History) -> dict[str, Any]:
             "alive": bool(beats),
             "last_seen": None if seen is None else iso(round(seen * 1e3)),
             "workers": [{"name": b.name, "state": b.state, "stored": b.stored} for b in beats],
+            "totals": totals,
         },
         "database": await _database(history),
         "backend": backends[0] if backends else None,

@@ -1,7 +1,7 @@
 """The response cache of one process: owns what requests under way ask of it, over the store that all share.
 
 `look` says before the backend is asked what the cache has; `keep` stores what the backend answered. Neither
-makes a request wait longer than the contract's 50 ms.
+makes a request wait longer than 50 ms.
 """
 
 import asyncio

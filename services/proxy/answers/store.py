@@ -1,7 +1,7 @@
 """Owns the way to the stored answers, and nothing else: they are in Redis, over the proxy's one connection.
 
-Whatever a request waits for has the contract's budget and counts as a miss when it is late; what people ask
-for (`stats`, `list`, `invalidate`) may take longer and says when Redis is away.
+Whatever a request waits for has a budget of milliseconds and counts as a miss when it is late; what people
+ask for (`stats`, `list`, `invalidate`) may take longer and says when Redis is away.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""All causes of one request, in the contract's order. Pure; called before headers leave, and at the end."""
+"""All causes of one request, what outranks first. Pure; called before headers leave, and at the end."""
 
 from collections.abc import Callable
 

@@ -22,7 +22,7 @@ USUAL_CONTEXTS = frozenset(2**power for power in range(11, 19))
 
 
 def residency(scene: Scene) -> list[Cause]:
-    """The causes of this kind, in the contract's order."""
+    """The causes of this kind, what was cut before what was loaded."""
     reload = reloaded(scene)
     found = (truncated(scene), reload, None if reload else unloaded(scene), disabled(scene))
     return [cause for cause in found if cause]

@@ -116,6 +116,7 @@ class Outbox:
             },
             "workers": queue.workers,
             "worker_seen": queue.worker_seen,
+            "worker_totals": queue.totals,
         }
 
     def _drop(self, request_id: str) -> None:

@@ -4,9 +4,10 @@ It alone touches Redis (through rq) and the spool, so a Redis that hangs or a sl
 and nothing else. A request's journal slot is freed only when its row was queued, spooled, or counted as lost.
 """
 
+import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from services import bodies
@@ -16,6 +17,8 @@ from services.proxy.outbox.journal import Journal, leftovers
 from services.proxy.outbox.queue import RecordQueue
 from services.proxy.outbox.spool import Spool
 from services.record import encode, encode_batch
+
+log = logging.getLogger("metalanchor")
 
 GATHER_S = 0.25  # rows wait this long for company: one job costs the worker ~60 commands, whatever it holds
 IDLE_S = 1.0  # between looks at the queue and the spool
@@ -71,21 +74,35 @@ class Courier:
             self._keep(batch, spool)
 
     def _run(self) -> None:
-        self._recover()
+        self._try(self._recover)
         while not self._stopping.is_set():
-            self._look()
-            self._replay()
-            if not self._buffer:
-                self._some.wait(IDLE_S)
-            self._some.clear()
-            whole = bool(self._buffer) and self._full.wait(GATHER_S)
-            self._full.clear()
-            self._carry(whole=whole)
-            self._carry_copies()
-        self._carry(whole=False)
-        self._carry_copies()
+            self._try(self._round)
+        self._try(lambda: self._carry(whole=False))
+        self._try(self._carry_copies)
         self.spool.close()
         self.queue.close()
+
+    def _round(self) -> None:
+        self._look()
+        self._replay()
+        if not self._buffer:
+            self._some.wait(IDLE_S)
+        self._some.clear()
+        whole = bool(self._buffer) and self._full.wait(GATHER_S)
+        self._full.clear()
+        self._carry(whole=whole)
+        self._carry_copies()
+
+    def _try(self, work: Callable[[], None]) -> None:
+        """Whatever goes wrong must not end the thread, with which every later row would be lost."""
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 nobody above would hear of it
+            log.warning("The outbox failed: %s. It goes on.", type(error).__name__)
+            if self._buffer.taken:
+                self._keep(self._buffer.taken, self.spool)
+                self._buffer.settle()
+            self._stopping.wait(IDLE_S)
 
     def _carry(self, *, whole: bool) -> None:
         """Carry the rows that wait; with `whole` only full batches, the rest waits for company."""

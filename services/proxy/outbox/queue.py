@@ -17,7 +17,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from services.queue import FAILURE_TTL_S, Heartbeat, open_queue, read_heartbeats
+from services.queue import FAILURE_TTL_S, Heartbeat, open_queue, read_heartbeats, read_totals
 from services.record import JOB
 from services.redis_client import open_redis
 
@@ -49,6 +49,7 @@ class RecordQueue:
         self.depth = Depth()
         self.workers: list[Heartbeat] = []
         self.worker_seen: float | None = None
+        self.totals: dict[str, int] = {}
         self.error: str | None = None if url else "no Redis is configured"
 
     @property
@@ -168,6 +169,7 @@ class RecordQueue:
 
     def _meet(self) -> None:
         self.workers = read_heartbeats(self._connect())
+        self.totals = read_totals(self._connect())
         self.worker_seen = max((beat.last_seen for beat in self.workers), default=self.worker_seen)
         self._beats_at = time.monotonic()
 

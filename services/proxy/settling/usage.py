@@ -84,7 +84,7 @@ class _Told:
 
 
 def _cached(told: _Told, dialect: Dialect) -> _Cached | None:
-    """The first source that reports cached tokens, in the contract's order."""
+    """The first source that reports cached tokens: the engine's timings before what an API says."""
     fields = (
         ("timings", "timings.cache_n"),
         ("timings", "prompt_progress.cache"),

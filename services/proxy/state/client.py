@@ -19,7 +19,7 @@ from services.proxy.state.breaker import CircuitBreaker
 from services.proxy.state.connection import SILENT_S, Connection
 from services.redis_client import async_pool
 
-BUDGET_S = 0.04  # what a request waits for a script; with that for marks it is the contract's 50 ms
+BUDGET_S = 0.04  # what a request waits for a script; with that for marks it is 50 ms
 CLOSE_S = 1.0  # how long `close` waits for pending writes
 SIGHT_S = 60.0  # between looks at Redis while nothing is wrong with it
 CONNECT_S = 1.0

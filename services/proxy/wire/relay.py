@@ -1,7 +1,7 @@
 """Passing the answer on: as it came, as soon as it came, while a tap listens.
 
 Owns what of one answer has left. Headers wait for what they should say, but never long: a stream's for its
-first byte, a whole answer's for its end, both within a limit (DESIGN §12).
+first byte, a whole answer's for its end, both within a limit.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Chunks in template order with the contract's paths, and what a body says besides text."""
+"""Chunks in template order with their paths, and what a body says besides text."""
 
 import json
 

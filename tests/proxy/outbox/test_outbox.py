@@ -15,6 +15,7 @@ from services.ids import new_id
 from services.proxy.backends.backend import Backend
 from services.proxy.flow import Flow
 from services.proxy.outbox import Outbox
+from services.proxy.outbox.queue import RecordQueue
 from services.queue import open_queue
 from services.record import JOB, Record
 from services.settings import Settings
@@ -184,6 +185,26 @@ async def test_with_the_worker_stopped_everything_stays_bounded(valkey, tmp_path
     assert status["spool"]["bytes"] <= 1 << 20
     assert status["dropped"]["records"] > 0
     assert len(queued(valkey)) + status["spool"]["records"] + status["dropped"]["records"] == 5_000
+
+
+async def test_an_error_nobody_foresaw_costs_no_row(valkey, tmp_path, monkeypatch):
+    """The batch under way is spooled, and the thread goes on with the next."""
+    push, broken = RecordQueue.push, [RuntimeError("unforeseen")]
+
+    def fail_once(self, *args):
+        if broken:
+            raise broken.pop()
+        return push(self, *args)
+
+    monkeypatch.setattr(RecordQueue, "push", fail_once)
+    async with running(settings(valkey, tmp_path)) as outbox:
+        sent = send(outbox, 3)
+        await until(lambda: not broken and not outbox.status()["buffer"]["records"])
+        sent += send(outbox, 3)
+        await until(lambda: len({found["id"] for found in queued(valkey)}) == 6)
+
+    assert {found["id"] for found in queued(valkey)} == set(sent)
+    assert outbox.status()["dropped"]["records"] == 0
 
 
 def take_jobs(client):

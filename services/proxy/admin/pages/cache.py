@@ -3,6 +3,7 @@
 Dropping takes two steps: the first only counts. Questions are posted, so that no address holds their text.
 """
 
+import math
 from typing import Any
 
 from litestar import Request, Response, get, post
@@ -81,9 +82,12 @@ def selected(by: str, value: str, *, dry_run: bool) -> cache.Invalidation:
         named: dict[str, Any] = {by: value}
         return cache.Invalidation(dry_run=dry_run, **named)
     try:
-        return cache.Invalidation(dry_run=dry_run, older_than_s=min(max(float(value), 0.0), 1e5) * HOUR_S)
+        hours = float(value)
     except ValueError:
-        raise ClientException(NO_AGE) from None
+        hours = math.nan
+    if math.isnan(hours):
+        raise ClientException(NO_AGE)
+    return cache.Invalidation(dry_run=dry_run, older_than_s=min(max(hours, 0.0), 1e5) * HOUR_S)
 
 
 async def _page(ctx: Parts, site: Site, request: Request[Any, Any, Any], **found: Any) -> Response[str]:

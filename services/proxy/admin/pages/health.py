@@ -136,7 +136,10 @@ def _worker(status: Mapping[str, Any], say: Speech) -> Finding:
     worker, name = status["worker"], say("Worker")
     if worker["alive"]:
         stored = sum(one["stored"] or 0 for one in worker["workers"])
-        return Finding(name=name, state="ok", text=say("It is alive and stored {n} rows.", n=count(stored)))
+        text = say("It is alive and stored {n} rows.", n=count(stored))
+        if lost := worker["totals"].get("dropped"):
+            text += " " + say("{n} batches were lost in the queue of this Redis.", n=count(lost))
+        return Finding(name=name, state="ok", text=text)
     return Finding(
         name=name,
         state="degraded",

@@ -12,7 +12,7 @@ WELL = {
     "state": {"mode": "redis"},
     "redis": {"status": "up"},
     "queue": {"depth": 0, "oldest_s": None, "full": False},
-    "worker": {"alive": True, "workers": [{"stored": 12}]},
+    "worker": {"alive": True, "workers": [{"stored": 12}], "totals": {"stored": 12}},
     "database": {"status": "up", "kind": "sqlite", "error": None},
     "spool": {"records": 0, "bytes": 0},
     "dropped": {"records": 0, "bodies": 0},
@@ -59,6 +59,14 @@ def test_what_is_amiss_is_said_where_it_is(changes, name, state, text):
     assert text in found[name].text
     assert found[name].state == state
     assert {other for other, finding in found.items() if finding.state != "ok"} == {name}
+
+
+def test_what_a_worker_lost_is_told():
+    """It is past mending, so it does not make the worker look ill for ever."""
+    found = said(worker={"totals": {"stored": 12, "dropped": 3}})["Worker"]
+
+    assert "3 batches were lost" in found.text
+    assert found.state == "ok"
 
 
 @pytest.mark.parametrize(

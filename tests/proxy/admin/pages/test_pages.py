@@ -121,7 +121,7 @@ def test_a_request_that_is_not_there_has_a_page_that_says_so(office: Office, pat
 
 
 def test_the_reference_lists_every_route(office: Office):
-    """The OpenAPI document and the page show the same routes, the contract's among them."""
+    """The OpenAPI document and the page show the same routes."""
     document = office.json("/schema/openapi.json")
     page = office.get("/schema").body.decode()
 
