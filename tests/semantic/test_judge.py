@@ -98,6 +98,15 @@ def test_a_long_question_is_read_in_no_time(word: str):
 
 
 @pytest.mark.parametrize(
+    "head", ["What is the difference between ", "Explain ", "define ", "Is x slower than ", "In "]
+)
+def test_one_endless_word_is_read_at_once(head: str):
+    """Whichever pattern it stands in: nothing is tried in every way of cutting it."""
+    text = head + "a" * 500
+    assert judge(text, text.upper()).rule in {"equal", "case", "words"}
+
+
+@pytest.mark.parametrize(
     "text", ["?", "\ue000", "“", "a" * 5000, "\n\n", "1" * 400, "怎么", "how do i", "的", ": x", "说" * 900]
 )
 def test_odd_texts_are_read_without_complaint(text: str):

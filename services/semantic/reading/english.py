@@ -14,6 +14,8 @@ from services.semantic.reading import (
 from services.semantic.reading.base import Reading
 from services.semantic.reading.spans import FIRST, HOLE, LAST, Span, measured
 
+# Characters. What is longer is seldom asked in other words, and would take long to read; it is left as it is.
+LONGEST = 600
 _WH = frozenset({"what", "why", "when", "where", "who", "whom", "whose", "which", "how"})
 _AUX = frozenset({
     "is", "are", "am", "was", "were", "do", "does", "did", "can", "could", "will", "would", "shall", "should",
@@ -84,7 +86,7 @@ _MOVING = frozenset({
     "send", "upload",
 })  # fmt: skip
 _FRONTED = re.compile(
-    rf"^((?:in|on|with|using|at|for|from|under|as|during|by) (?:[\w'{FIRST:c}-{LAST:c}~]+ ?){{1,4}}), (.+)$".replace(
+    rf"^((?:in|on|with|using|at|for|from|under|as|during|by) (?:[\w'{FIRST:c}-{LAST:c}~]++ ?){{1,4}}), (.+)$".replace(
         f"{FIRST:c}-{LAST:c}", HOLE[1:-1]
     )
 )
@@ -107,6 +109,8 @@ def read(masked: str, spans: tuple[Span, ...]) -> Reading:
     """The reading of a normalised question whose spans are cut out."""
     text = english_words.lowered(masked)
     text = _ended(text)
+    if len(text) > LONGEST:
+        return Reading("en", "", tuple(_filled(word, spans) for word in text.split(" ")))
     if not _about_words(text):
         text, spans = measured(english_words.corrected(text), spans)
     direct = text.startswith("what")

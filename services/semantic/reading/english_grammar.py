@@ -150,8 +150,8 @@ _REWRITTEN = rewriting(
     (r"^what is the (?!chemical|molecular|empirical|structural|general)(\w+) formula (?:for|of) ", r"how do i calculate the \1 of "),
     (rf"^(?:{_GIVE}|write|what is|i (?:would like|want|need)|find)(?: the| an?)? recipe (?:for|of) (?=\w)", "how do i make "),
     (r"^(?:(?:give|share|provide|write|find)(?: me| us)?|i (?:would like|want|need)) an? ((?:\w+ ){1,4})recipe$", r"how do i make \1"),
-    (r"^explain (?:the concept of )?((?!how\b|why\b|what\b|when\b|where\b|who\b|which\b|this\b|that\b|it\b|me\b|(?:my|your|his|her|our|their|its|yourself|these|those)\b|(?:the )?(?:rules|differences?)\b|the [^ ]+$)(?:(?!and\b|or\b|to\b|for\b|in\b|like\b|as\b|with\b|using\b|briefly\b)[^ ,]+ ?){1,4})$", r"what is \1"),
-    (r"^define (?!an? (?:function|variable|class|method|macro|struct|constant|array|list|type)\b)(?!(?:my|your|his|her|our|their|its)\b|the [^ ]+$)((?:(?!and\b|or\b|for\b|in\b|as\b|using\b)[^ ,]+ ?){1,3})$", r"what is \1"),
+    (r"^explain (?:the concept of )?((?!how\b|why\b|what\b|when\b|where\b|who\b|which\b|this\b|that\b|it\b|me\b|(?:my|your|his|her|our|their|its|yourself|these|those)\b|(?:the )?(?:rules|differences?)\b|the [^ ]+$)(?:(?!and\b|or\b|to\b|for\b|in\b|like\b|as\b|with\b|using\b|briefly\b)[^ ,]++ ?){1,4})$", r"what is \1"),
+    (r"^define (?!an? (?:function|variable|class|method|macro|struct|constant|array|list|type)\b)(?!(?:my|your|his|her|our|their|its)\b|the [^ ]+$)((?:(?!and\b|or\b|for\b|in\b|as\b|using\b)[^ ,]++ ?){1,3})$", r"what is \1"),
 )  # fmt: skip
 _MANNER = {
     "fastest": "quickly", "quickest": "quickly", "easiest": "easily", "simplest": "easily", "safest": "safely",

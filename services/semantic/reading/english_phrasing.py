@@ -51,7 +51,7 @@ _LESS = {
     "slower": "faster", "smaller": "bigger", "lighter": "heavier", "younger": "older", "weaker": "stronger",
     "colder": "hotter", "lower": "higher", "worse": "better", "thinner": "thicker", "poorer": "richer",
 }  # fmt: skip
-_SIDE = r"(?:(?!(?:is|are|and|or|of|in|on|for|to|at|from|with|between|about|when|if|not|that|which|much|even|far|a lot)\b)[^ ,]+ ?){1,3}"
+_SIDE = r"(?:(?!(?:is|are|and|or|of|in|on|for|to|at|from|with|between|about|when|if|not|that|which|much|even|far|a lot)\b)[^ ,]++ ?){1,3}"
 _THAN = re.compile(
     rf"^(?P<head>(?:why )?(?:is|are)) (?P<a>{_SIDE}) (?P<v>{'|'.join(_LESS)}) than (?P<b>{_SIDE})$"
 )

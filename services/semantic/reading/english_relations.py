@@ -142,7 +142,7 @@ _EITHER_WAY = (
     "|comparison|choose|decide|overlap|contrast|distinguish|conflict|friendship|interaction|tell"
 )
 _BETWEEN = re.compile(
-    rf"\b(?P<head>{_EITHER_WAY}) between ((?:(?!and\b)[^ ,]+ ?){{1,4}}) and ((?:(?!and\b|in\b|on\b|for\b)[^ ,]+ ?){{1,4}})$"
+    rf"\b(?P<head>{_EITHER_WAY}) between ((?:(?!and\b)[^ ,]++ ?){{1,4}}) and ((?:(?!and\b|in\b|on\b|for\b)[^ ,]++ ?){{1,4}})$"
 )
 _OF = re.compile(r"\b(symbol|formula|treatment|cure|recipe|abbreviation|price|cost) for\b")
 _WORLD = re.compile(r"\b(?:in|of) (?:the (?:whole |entire )?)?world$")
