@@ -11,13 +11,13 @@ import importlib.metadata
 import importlib.util
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 from services.probe import STAND_IN_ALIAS
+from services.signals import set_on
 from services.supervisor import leave_with_parent
 
 OPENMP = "libgomp.so.1"
@@ -116,8 +116,7 @@ def serve(port: int, model: Path, context: int = CONTEXT, slots: int = SLOTS) ->
     params.verbosity = VERBOSITY
     params.endpoint_slots, params.endpoint_props, params.endpoint_metrics = True, True, True
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    set_on(stop)
     server = xllamacpp.Server(params)
     stop.wait()
     threading.Timer(EXIT_GRACE_S, os._exit, (0,)).start()  # a running prefill is not waited for

@@ -1,15 +1,14 @@
 """``metalanchor up`` runs everything on this machine, in the foreground, until Ctrl-C or SIGTERM."""
 
 import shutil
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from services.cli import client
 from services.settings import load
+from services.signals import set_on
 
 
 @click.command()
@@ -23,11 +22,7 @@ def up() -> None:
     settings = load()
     stack = Stack(settings, click.echo)
 
-    def ask_to_stop(_signal: int, _frame: FrameType | None) -> None:
-        stack.supervisor.stopping.set()
-
-    signal.signal(signal.SIGINT, ask_to_stop)
-    signal.signal(signal.SIGTERM, ask_to_stop)
+    set_on(stack.supervisor.stopping)
     try:
         stack.start()
         if not stack.supervisor.stopping.is_set():

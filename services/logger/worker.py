@@ -8,10 +8,8 @@ intervals.
 
 import logging
 import os
-import signal
 import threading
 import time
-from types import FrameType
 
 from redis import Redis
 from redis.backoff import NoBackoff
@@ -29,6 +27,7 @@ from services.logger.telemetry import Telemetry
 from services.queue import NAMESPACE, open_queue
 from services.redis_client import open_redis
 from services.settings import Settings
+from services.signals import set_on
 from services.watch.sampler import Sampler
 
 log = logging.getLogger("metalanchor.worker")
@@ -66,7 +65,7 @@ def run(settings: Settings) -> int:
     except (HistoryError, ValueError) as error:
         log.error("%s", error)  # noqa: TRY400 - the text is for the user; a traceback would not help
         return UNUSABLE
-    _stop_on_signals(stopping)
+    set_on(stopping, then=_end_in_time)
     try:
         service.run()
     finally:
@@ -224,13 +223,7 @@ def _connect(url: str) -> Redis:
     )
 
 
-def _stop_on_signals(stopping: threading.Event) -> None:
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        if not stopping.is_set():
-            stopping.set()
-            limit = threading.Timer(STOP_S, os._exit, (0,))
-            limit.daemon = True
-            limit.start()
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+def _end_in_time() -> None:
+    """Whatever still runs by then is left."""
+    time.sleep(STOP_S)
+    os._exit(0)
