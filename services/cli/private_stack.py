@@ -4,12 +4,14 @@ It shares one thing with the user's own: the stand-in's model file, which is 250
 """
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from services.cli.stack import Stack, free_port
 from services.settings import PREFIX, Settings, load
+from services.signals import STOPPING
 
 
 @contextmanager
@@ -36,7 +38,19 @@ def private_stack(
         stack.start()
         yield stack
     finally:
-        stack.stop()
+        with _undisturbed():
+            stack.stop()
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let no second Ctrl-C leave half of the children behind."""
+    before = [(number, signal.signal(number, signal.SIG_IGN)) for number in STOPPING]
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 def _share_model(folder: Path) -> None:

@@ -8,6 +8,8 @@ import os
 import secrets
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -69,15 +71,12 @@ class LogWorker(SimpleWorker):
     def execute_job(self, job: Job, queue: Queue) -> None:
         """Run one job here; leave the loop when it failed."""
         before = msgspec.structs.replace(jobs.tally)
-        try:
+        with self._leaving():
             if _is_ours(job):
                 super().execute_job(job, queue)
             else:
                 self._discard(job, queue)
             add_totals(self.connection, _since(before))
-        except (RedisError, OSError) as error:
-            self._lost = error
-            raise StopRequested from None
         if self.failure is not None:
             raise StopRequested
         self.completed += 1
@@ -100,16 +99,29 @@ class LogWorker(SimpleWorker):
         """The next job; leave the loop instead of taking one up when the process is to stop."""
         if self._stopping.is_set():
             raise StopRequested
-        try:
+        with self._leaving():
             return super().dequeue_job_and_maintain_ttl(timeout, max_idle_time)
-        except (RedisError, OSError) as error:  # rq logs what it does not know with a traceback
-            self._lost = error
-            raise StopRequested from None
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
-        """Tell rq that this worker lives; leave the loop when Redis does not hear it."""
-        try:
+        """Tell rq that this worker lives."""
+        with self._leaving():
             super().heartbeat(timeout, pipeline)
+
+    def check_for_suspension(self, burst: bool) -> None:
+        """Ask whether somebody suspended rq's workers."""
+        with self._leaving():
+            super().check_for_suspension(burst)
+
+    def run_maintenance_tasks(self) -> None:
+        """Clean rq's registries, once a minute."""
+        with self._leaving():
+            super().run_maintenance_tasks()  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def _leaving(self) -> Iterator[None]:
+        """Leave the loop when Redis is gone: rq would log that with a traceback."""
+        try:
+            yield
         except (RedisError, OSError) as error:
             self._lost = error
             raise StopRequested from None

@@ -1,12 +1,16 @@
 """`bench` and `demo` with a stack of their own: private, told apart from the user's, and gone afterwards."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from services.cli import demo, run
 from services.cli.private_stack import private_stack
+from services.cli.stack import Stack
 from services.settings import Settings
 from tests.support.backend import Backend, Engine, Llama
 
@@ -62,3 +66,22 @@ def test_bench_starts_what_it_needs_and_leaves_nothing(engine: Backend, capfd, t
     assert found["scenarios"]["E"]["hits"] == {"exact": 2, "none": 1}
     assert found["engine"]["kind"] == "llama-server"
     assert list(tmp_path.glob("ma-bench-*")) == []
+
+
+def test_a_second_interrupt_does_not_keep_it_from_stopping(engine: Backend, tmp_path: Path, monkeypatch):
+    """Who is impatient presses Ctrl-C twice; the children end all the same, and afterwards it works again."""
+    stop = Stack.stop
+
+    def disturbed(stack: Stack) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        stop(stack)
+
+    monkeypatch.setattr(Stack, "stop", disturbed)
+    with private_stack(tmp_path, print, engine.url):
+        children = psutil.Process().children(recursive=True)
+
+    _, alive = psutil.wait_procs(children, timeout=5)
+    assert len(children) >= 3
+    assert alive == []
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
