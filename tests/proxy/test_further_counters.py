@@ -1,4 +1,4 @@
-"""Cases from the field once more, with inputs of a second hand: counters of every kind and type."""
+"""Cases from the field once more, with further inputs: counters of every kind and type."""
 
 import time
 from typing import Any
@@ -15,7 +15,7 @@ DONE = "data: [DONE]\n\n"
 
 def asked(**more: Any) -> dict[str, Any]:
     """A request with a text of its own."""
-    text = f"counted by a second hand {time.monotonic_ns()}"
+    text = f"counted by a further {time.monotonic_ns()}"
     return {"model": "m", "messages": [{"role": "user", "content": text}], **more}
 
 

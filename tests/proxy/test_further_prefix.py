@@ -1,4 +1,4 @@
-"""Cases of reuse once more, with inputs of a second hand: other agents' shapes, other texts, other languages.
+"""Cases of reuse once more, with further inputs: other agents' shapes, other texts, other languages.
 
 Written from the contract and the cases alone, by others than the recognisers' authors.
 """

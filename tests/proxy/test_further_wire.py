@@ -1,4 +1,4 @@
-"""Cases from the field once more, with inputs of a second hand: streams, pings, options, preflights."""
+"""Cases from the field once more, with further inputs: streams, pings, options, preflights."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ DONE = "data: [DONE]\n\n"
 
 def asked(**more: Any) -> bytes:
     """A request with a text of its own, so that no test meets another's conversation."""
-    text = f"second hand {time.monotonic_ns()}"
+    text = f"further {time.monotonic_ns()}"
     return json.dumps({"model": "m", "messages": [{"role": "user", "content": text}], **more}).encode()
 
 

@@ -1,4 +1,4 @@
-"""Cases R76 to R83 once more, with inputs of a second hand, and by the official clients."""
+"""Cases R76 to R83 once more, with further inputs, and by the official clients."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Cases from the field once more, with inputs of a second hand: the queue, the worker, and a slow Redis."""
+"""Cases from the field once more, with further inputs: the queue, the worker, and a slow Redis."""
 
 import asyncio
 import json
