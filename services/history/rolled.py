@@ -140,9 +140,12 @@ def steps(span: Span, step_s: int) -> tuple[list[Row], list[Row], list[Row]]:
         rolled=span.rolled("any"),
         rows=span.rows(),
     )
+    pieces = " UNION ALL ".join(
+        f"SELECT {rolled} AS grp, value AS cause, lost_ms {piece} AND lost_ms > 0"
+        for piece in span.rolled_apart("cause")
+    )
     lost = span.ask(
-        f"SELECT grp, cause, CAST(SUM(lost_ms) AS DOUBLE PRECISION) AS lost_ms FROM ("
-        f" SELECT {rolled} AS grp, value AS cause, lost_ms {span.rolled('cause')} AND lost_ms > 0"
+        f"SELECT grp, cause, CAST(SUM(lost_ms) AS DOUBLE PRECISION) AS lost_ms FROM ({pieces}"
         f" UNION ALL SELECT {row} AS grp, cause, lost_ms {span.rows()} AND coalesce(lost_ms, 0) > 0) AS held"
         f" GROUP BY grp, cause"
     )

@@ -50,6 +50,11 @@ class Span:
         pieces = self._pieces(f"part = '{part}' AND ")
         return f"FROM rollups WHERE {pieces}{self._conditions}"
 
+    def rolled_apart(self, part: str) -> list[str]:
+        """The same, one a piece: PostgreSQL scans no index alone for alternatives, it reads the rows."""
+        pieces = self._each_piece()
+        return [f"FROM rollups WHERE part = '{part}' AND {piece}{self._conditions}" for piece in pieces]
+
     def prompts(self) -> str:
         """``FROM … WHERE …`` of the rollups by system prompt and tools."""
         return f"FROM prompt_rollups WHERE {self._pieces()}{self._conditions}"
@@ -81,11 +86,13 @@ class Span:
         return f"({' AND '.join(ends) or '1 = 1'})"
 
     def _pieces(self, part: str = "") -> str:
-        pieces = [
-            f"({part}span_s = {piece.span} AND start_s >= {piece.first} AND start_s < {piece.past})"
+        return f"({' OR '.join(f'({part}{piece})' for piece in self._each_piece())})"
+
+    def _each_piece(self) -> list[str]:
+        return [
+            f"span_s = {piece.span} AND start_s >= {piece.first} AND start_s < {piece.past}"
             for piece in self.cover.pieces
-        ]
-        return f"({' OR '.join(pieces)})" if pieces else "1 = 0"
+        ] or ["1 = 0"]
 
 
 def open_span(connection: Connection, filters: Filters, longest: int = DAY) -> Span | None:
