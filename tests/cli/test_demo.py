@@ -77,9 +77,9 @@ def test_a_second_interrupt_does_not_keep_it_from_stopping(engine: Backend, tmp_
         stop(stack)
 
     monkeypatch.setattr(Stack, "stop", disturbed)
-    others = set(psutil.Process().children(recursive=True))
+    others = set(psutil.Process().children())
     with private_stack(tmp_path, print, engine.url):
-        children = set(psutil.Process().children(recursive=True)) - others
+        children = set(psutil.Process().children()) - others
 
     _, alive = psutil.wait_procs(children, timeout=5)
     assert len(children) >= 3
