@@ -23,10 +23,10 @@ from services.proxy.chunking.analysis import Analyser
 from services.proxy.dialects import for_route
 from services.proxy.flow import Flow
 from services.proxy.identity import identify
+from services.proxy.later import Later
 from services.proxy.placing.place import marks_of, place
 from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator
-from services.proxy.settling.later import Later
 from services.proxy.settling.settle import settled_of
 from services.proxy.state import open_state
 from services.settings import Settings

@@ -21,6 +21,7 @@ from services.proxy.backends.watcher import BackendWatcher
 from services.proxy.chunking.analysis import Analyser
 from services.proxy.chunking.turns import Turns
 from services.proxy.key import load_key
+from services.proxy.later import Later
 from services.proxy.live import Live
 from services.proxy.outbox import Outbox
 from services.proxy.placing.texts import Texts
@@ -28,7 +29,6 @@ from services.proxy.placing.tokens import Estimator
 from services.proxy.settling.billing import Billing
 from services.proxy.settling.endings import Endings
 from services.proxy.settling.explain import Explanations
-from services.proxy.settling.later import Later
 from services.proxy.settling.speed import Speeds
 from services.proxy.splicing.fix import Breakpoints
 from services.proxy.state import open_state

@@ -81,7 +81,10 @@ def test_the_unit_says_what_systemd_needs():
     assert lines[-1] == "WantedBy=default.target"
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="only systemd can judge a unit")
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None,
+    reason="only systemd can judge a unit, and systemd-analyze is not here",
+)
 def test_systemd_accepts_the_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """`systemd-analyze verify` has nothing to say about it."""
     unit = tmp_path / "metalanchor.service"

@@ -44,7 +44,7 @@ def test_openmp_is_found_in_a_wheel_where_the_system_has_none(
 ):
     """On a bare Linux the child gets a library folder; where the system has OpenMP it gets nothing."""
     if not sys.platform.startswith("linux"):
-        pytest.skip("macOS brings its own")
+        pytest.skip("only the Linux wheel of llama.cpp takes OpenMP from elsewhere")
     monkeypatch.setattr(engine, "_loads", lambda _: False)
     folder = Path(engine.environment(tmp_path)["LD_LIBRARY_PATH"].split(":")[0])
     subprocess.run(

@@ -16,6 +16,7 @@ from services.proxy.chunking.analysis import Analyser
 from services.proxy.dialects import for_route
 from services.proxy.flow import Flow
 from services.proxy.identity import identify
+from services.proxy.later import Later
 from services.proxy.placing.place import marks_of, place, query_of
 from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator
@@ -23,7 +24,6 @@ from services.proxy.prompt import Prompt, Section
 from services.proxy.settling.billing import Billing
 from services.proxy.settling.endings import Endings
 from services.proxy.settling.explain import Explanations
-from services.proxy.settling.later import Later
 from services.proxy.settling.settle import finish, foresee, judge, settled_of, teach
 from services.proxy.settling.speed import Speeds
 from services.proxy.state.local import LocalState

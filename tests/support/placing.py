@@ -8,10 +8,10 @@ from services.proxy.chunking.analysis import Analyser
 from services.proxy.dialects import for_route
 from services.proxy.flow import Flow
 from services.proxy.identity import identify
+from services.proxy.later import Later
 from services.proxy.placing.place import marks_of, place, query_of
 from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator
-from services.proxy.settling.later import Later
 from services.proxy.state.base import Settled, State
 from services.proxy.state.local import LocalState
 from services.settings import Settings

@@ -10,6 +10,7 @@ from typing import Protocol
 from services.proxy.chunking.escapes import readable
 from services.proxy.flow import Flow, Verdict
 from services.proxy.identity import WEAK_SOURCES
+from services.proxy.later import Later
 from services.proxy.placing.compare import start_of
 from services.proxy.placing.outline import outline
 from services.proxy.placing.spans import common_prefix
@@ -17,7 +18,6 @@ from services.proxy.placing.texts import Texts
 from services.proxy.placing.tokens import Estimator, model_key
 from services.proxy.placing.verdict import NO_BLOCKS, Blocks, decide
 from services.proxy.prompt import Prompt, hex_of, plain_model
-from services.proxy.settling.later import Later
 from services.proxy.state.base import HASH_BYTES, Call, Marks, Node, Query, Sighting, State
 from services.settings import Settings
 
@@ -46,10 +46,7 @@ class Parts(Protocol):
     state: State
     texts: Texts
     estimator: Estimator
-
-    @property
-    def later(self) -> Later:
-        """What ended requests have left to be done."""
+    later: Later
 
 
 async def place(flow: Flow, parts: Parts) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from functools import partial
 
-from services.proxy.settling.later import DELAY_S, Later
+from services.proxy.later import DELAY_S, Later
 
 
 async def test_work_is_done_in_order_a_moment_later() -> None:
